@@ -1,0 +1,34 @@
+/**
+ * What the engine answers. Plain values, no behaviour: being denied is a value, never an error.
+ */
+
+/** Why, and by which declared mode, a decision was made without the store's knowledge. */
+export interface Degraded {
+  readonly reason: 'timeout' | 'unreachable' | 'breaker-open' | 'overloaded' | 'store-error'
+  readonly mode: 'open' | 'closed' | 'local'
+}
+
+export interface Decision {
+  /** Whether the caller may go on. */
+  readonly allowed: boolean
+  /** The most units that can be had at once: what the client was promised. */
+  readonly limit: number
+  /** Whole units that are left after this decision. */
+  readonly remaining: number
+  /** 0 when allowed; otherwise the exact wait that admits; Infinity when no wait ever does. */
+  readonly retryAfterMs: number
+  /** The exact time until nothing is used any more. */
+  readonly resetAfterMs: number
+  /** Units charged: the cost, or less for a partial grant, or 0. */
+  readonly granted: number
+  /** null in normal operation. */
+  readonly degraded: Degraded | null
+}
+
+/** The answer of a limiter with several limits: the most restrictive one decides. */
+export interface LayeredDecision<Name extends string = string> extends Decision {
+  /** Each limit's own result. */
+  readonly limits: Readonly<Record<Name, Decision>>
+  /** The limits that said no, in the order in which they were declared. */
+  readonly violated: readonly Name[]
+}

@@ -1,0 +1,49 @@
+/** The public entry point of the library. */
+
+export type { AlgorithmName } from './algorithms/algorithm.ts'
+export type { CalendarUnit } from './algorithms/calendar.ts'
+export type { Limit } from './algorithms/limit.ts'
+export { type Clock, type ManualClock, manualClock, systemClock } from './clock.ts'
+export type { Decision, Degraded, LayeredDecision } from './decision.ts'
+export { type ErrorCode, errorCodes, TidegateError } from './errors.ts'
+export {
+  type AppliedLimit,
+  type CheckOptions,
+  type ContextOptions,
+  type CostOptions,
+  createLimiter,
+  type Evaluation,
+  type LayeredLimitOptions,
+  type Limiter,
+  type LimiterOptions,
+  type ReserveOptions,
+  type SingleLimitOptions,
+} from './limiter.ts'
+export type { Duration } from './policy/duration.ts'
+export {
+  type ConcurrencyOptions,
+  concurrency,
+  type FixedWindowOptions,
+  fixedWindow,
+  type LimitRule,
+  slidingLog,
+  slidingWindow,
+  type TokenBucketOptions,
+  tokenBucket,
+  type Units,
+} from './policy/limits.ts'
+export type { Reservation, Slot } from './reservation.ts'
+export {
+  type MemoryStore,
+  type MemoryStoreOptions,
+  memoryStore,
+} from './stores/memory/memory-store.ts'
+export type {
+  Adjustment,
+  Charge,
+  ChargeMode,
+  Counter,
+  MaybePromise,
+  Store,
+} from './stores/store.ts'
+export type { WaitOptions } from './wait-queue.ts'

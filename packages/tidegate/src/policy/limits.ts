@@ -1,0 +1,144 @@
+/**
+ * A limit: an algorithm and its parameters, checked once. The five functions here are the public way
+ * to make one. Where `limit` is a function of the key and a context (plans, per-user limits), they
+ * make a rule that is asked for each decision.
+ */
+
+import { type CalendarUnit, calendarUnits } from '../algorithms/calendar.ts'
+import { HOLDS_MAX } from '../algorithms/holds.ts'
+import type { Limit } from '../algorithms/limit.ts'
+import { LOG_COST_MAX } from '../algorithms/sliding-log.ts'
+import { tokenBucketParams } from '../algorithms/token-bucket.ts'
+import { invalid } from '../errors.ts'
+import { type Duration, parseDuration } from './duration.ts'
+import { checkOneOf, checkOptions, checkWhole } from './options.ts'
+
+/** A limit that depends on who asks. `context` is what the caller passed to `check`. */
+export type LimitRule<Context = unknown> = (key: string, context: Context) => Limit | Promise<Limit>
+
+/** Units per period, or a function that tells them for a key. */
+export type Units<Context> = number | ((key: string, context: Context) => number | Promise<number>)
+
+interface Per<U> {
+  /** Units per period. 0 blocks everybody. */
+  readonly limit: U
+  readonly per: Duration
+}
+
+export interface TokenBucketOptions<U = number> extends Per<U> {
+  /** The most that can be had at once. Default: `limit`. */
+  readonly burst?: number
+}
+
+export interface FixedWindowOptions<U = number> {
+  readonly limit: U
+  readonly per: Duration | CalendarUnit
+  /** For calendar windows, an IANA name such as `Europe/Berlin`. Default: `UTC`. */
+  readonly timeZone?: string
+}
+
+export interface ConcurrencyOptions<U = number> {
+  /** The most in flight at once. */
+  readonly limit: U
+  /** After this, a slot that was not released is free again. */
+  readonly ttl: Duration
+}
+
+/**
+ * A level stays below this, twice over for an overdraft, so that all its arithmetic is exact in the
+ * 53 bits of a number.
+ */
+const UNITS_MAX = 2 ** 51
+
+export function tokenBucket(options: TokenBucketOptions): Limit
+export function tokenBucket<C>(options: TokenBucketOptions<Units<C>>): LimitRule<C>
+export function tokenBucket<C>(options: TokenBucketOptions<Units<C>>): Limit | LimitRule<C> {
+  return limitOrRule('tokenBucket', ['limit', 'per', 'burst'], options, (limit, path) => {
+    const perMs = parseDuration(options.per, `${path}.per`)
+    const burst =
+      options.burst === undefined ? limit : checkWhole(options.burst, `${path}.burst`, 1, UNITS_MAX)
+    const params = tokenBucketParams(limit, perMs, burst)
+    if (params.burst * params.unitsPerToken < UNITS_MAX) return params
+    const allowed = 'a limit, burst and period small or round enough to be counted exactly in 2^51'
+    throw invalid('invalid-option', { path, value: `${limit} per ${perMs} ms`, allowed })
+  })
+}
+
+export function slidingWindow(options: Per<number>): Limit
+export function slidingWindow<C>(options: Per<Units<C>>): LimitRule<C>
+export function slidingWindow<C>(options: Per<Units<C>>): Limit | LimitRule<C> {
+  return limitOrRule('slidingWindow', ['limit', 'per'], options, (limit, path) => {
+    const perMs = parseDuration(options.per, `${path}.per`)
+    if (Number.isSafeInteger(limit * perMs)) return { algorithm: 'slidingWindow', limit, perMs }
+    const allowed = `at most ${Math.floor(Number.MAX_SAFE_INTEGER / perMs)} for this period`
+    throw invalid('invalid-option', { path: `${path}.limit`, value: limit, allowed })
+  })
+}
+
+export function slidingLog(options: Per<number>): Limit
+export function slidingLog<C>(options: Per<Units<C>>): LimitRule<C>
+export function slidingLog<C>(options: Per<Units<C>>): Limit | LimitRule<C> {
+  return limitOrRule('slidingLog', ['limit', 'per'], options, (limit, path) => ({
+    algorithm: 'slidingLog',
+    limit: checkWhole(limit, `${path}.limit`, 0, LOG_COST_MAX),
+    perMs: parseDuration(options.per, `${path}.per`),
+  }))
+}
+
+export function fixedWindow(options: FixedWindowOptions): Limit
+export function fixedWindow<C>(options: FixedWindowOptions<Units<C>>): LimitRule<C>
+export function fixedWindow<C>(options: FixedWindowOptions<Units<C>>): Limit | LimitRule<C> {
+  return limitOrRule('fixedWindow', ['limit', 'per', 'timeZone'], options, (limit, path) => {
+    const isCalendar = calendarUnits.some((unit) => unit === options.per)
+    if (!isCalendar && options.timeZone !== undefined) {
+      const allowed = `a time zone only with per: 'day', 'week' or 'month'`
+      const value = options.timeZone
+      throw invalid('invalid-option', { path: `${path}.timeZone`, value, allowed })
+    }
+    if (!isCalendar) {
+      return { algorithm: 'fixedWindow', limit, per: parseDuration(options.per, `${path}.per`) }
+    }
+    const unit = checkOneOf(options.per, `${path}.per`, calendarUnits)
+    const timeZone = parseTimeZone(options.timeZone ?? 'UTC', `${path}.timeZone`)
+    return { algorithm: 'fixedWindow', limit, per: Object.freeze({ unit, timeZone }) }
+  })
+}
+
+export function concurrency(options: ConcurrencyOptions): Limit
+export function concurrency<C>(options: ConcurrencyOptions<Units<C>>): LimitRule<C>
+export function concurrency<C>(options: ConcurrencyOptions<Units<C>>): Limit | LimitRule<C> {
+  return limitOrRule('concurrency', ['limit', 'ttl'], options, (limit, path) => ({
+    algorithm: 'concurrency',
+    limit: checkWhole(limit, `${path}.limit`, 0, HOLDS_MAX),
+    ttlMs: parseDuration(options.ttl, `${path}.ttl`),
+  }))
+}
+
+/** Parses now; for a `limit` that is a function, also once now with 0, so that mistakes show. */
+function limitOrRule<C>(
+  path: string,
+  known: readonly string[],
+  options: { readonly limit: Units<C> },
+  parse: (limit: number, path: string) => Limit,
+): Limit | LimitRule<C> {
+  checkOptions(options, path, known)
+  const { limit } = options
+  const parseLimit = (value: unknown): Limit => {
+    const units = checkWhole(value, `${path}.limit`, 0, Number.MAX_SAFE_INTEGER)
+    return Object.freeze(parse(units, path))
+  }
+  if (typeof limit !== 'function') return parseLimit(limit)
+  parseLimit(0)
+  return (key, context) => {
+    const units = limit(key, context)
+    return units instanceof Promise ? units.then(parseLimit) : parseLimit(units)
+  }
+}
+
+function parseTimeZone(value: unknown, path: string): string {
+  try {
+    return new Intl.DateTimeFormat('en-US', { timeZone: String(value) }).resolvedOptions().timeZone
+  } catch {
+    throw invalid('invalid-option', { path, value, allowed: 'a time zone such as Europe/Berlin' })
+  }
+}

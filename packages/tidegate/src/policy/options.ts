@@ -1,0 +1,40 @@
+/** Checks that options share: each refusal names the place, the value and what is allowed. */
+
+import { invalid } from '../errors.ts'
+
+/** Refuses what is not a plain options object, and options that nobody would read. */
+export function checkOptions(options: unknown, path: string, known: readonly string[]): void {
+  if (typeof options !== 'object' || options === null || Array.isArray(options)) {
+    throw invalid('invalid-option', { path, value: options, allowed: 'an object of options' })
+  }
+  for (const [name, value] of Object.entries(options)) {
+    if (!known.includes(name)) {
+      const place = { path: `${path}.${name}`, value, allowed: `no option but ${known.join(', ')}` }
+      throw invalid('invalid-option', place)
+    }
+  }
+}
+
+export function checkWhole(value: unknown, path: string, min: number, max: number): number {
+  if (typeof value === 'number' && Number.isSafeInteger(value) && value >= min && value <= max) {
+    return value
+  }
+  throw invalid('invalid-option', { path, value, allowed: `a whole number from ${min} to ${max}` })
+}
+
+export function checkFunction<F>(value: F | undefined, path: string): F | undefined {
+  if (value === undefined || typeof value === 'function') return value
+  throw invalid('invalid-option', { path, value, allowed: 'a function' })
+}
+
+export function checkBoolean(value: unknown, path: string): boolean {
+  if (value === undefined || typeof value === 'boolean') return value === true
+  throw invalid('invalid-option', { path, value, allowed: 'true or false' })
+}
+
+export function checkOneOf<T extends string>(value: unknown, path: string, set: readonly T[]): T {
+  const found = set.find((member) => member === value)
+  if (found !== undefined) return found
+  const allowed = set.map((member) => `'${member}'`).join(', ')
+  throw invalid('invalid-option', { path, value, allowed })
+}

@@ -1,0 +1,33 @@
+import { execFileSync } from 'node:child_process'
+import { describe, expect, it } from 'vitest'
+
+const limits = [
+  `tokenBucket({ limit: 100, per: '1d' })`,
+  `slidingWindow({ limit: 100, per: '1d' })`,
+  `fixedWindow({ limit: 100, per: '1d' })`,
+]
+
+/** Charges a million keys that exist before, and prints what each costs beyond its text. */
+const program = (limit: string) => `
+  import { createLimiter, ${limit.split('(')[0]} } from '${new URL('../../index.ts', import.meta.url)}'
+  const keys = Array.from({ length: 1_000_000 }, (_, at) => 'user:' + at)
+  const used = () => {
+    gc()
+    const { heapUsed, arrayBuffers } = process.memoryUsage()
+    return heapUsed + arrayBuffers
+  }
+  const before = used()
+  const limiter = createLimiter({ limit: ${limit} })
+  for (const key of keys) limiter.checkSync(key)
+  console.log((used() - before) / keys.length)
+  limiter.checkSync(keys[0])
+`
+
+describe('the memory of a million idle keys', () => {
+  it.each(limits)('%s: at most 150 bytes each beyond the key text', (limit) => {
+    const argv = ['--expose-gc', '--input-type=module', '--eval', program(limit)]
+    const bytes = Number(execFileSync(process.execPath, argv, { encoding: 'utf8' }))
+    expect(bytes).toBeGreaterThan(0)
+    expect(bytes).toBeLessThanOrEqual(150)
+  })
+})

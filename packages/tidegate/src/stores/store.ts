@@ -1,0 +1,60 @@
+/**
+ * The contract of a store: it keeps what was used, and judges groups of charges.
+ *
+ * Atomicity: a group is judged and charged in one step that no other call can come between; either
+ * all of its charges are made or none. Clock: the store's own, in whole milliseconds; callers pass
+ * no time. Keys: a counter belongs to a name, an algorithm and a key; a group names no counter
+ * twice. Failure: a store rejects, it never guesses; what a failure means is decided by its caller.
+ * Every counter is forgotten when it no longer matters. `storeContract` is this contract as tests.
+ */
+
+import type { Limit } from '../algorithms/limit.ts'
+import type { Decision } from '../decision.ts'
+
+export type MaybePromise<T> = T | Promise<T>
+
+export interface Counter {
+  /** The limit's name, which separates the counters of several limits on the same key. */
+  readonly name: string
+  readonly limit: Limit
+  readonly key: string
+}
+
+export interface Charge extends Counter {
+  /** Whole units; 0 only looks. */
+  readonly cost: number
+  /** Sets the units aside under an id instead of charging them. */
+  readonly hold?: { readonly id: string; readonly ttlMs: number }
+}
+
+/**
+ * `all` grants everything or nothing; `partial` grants to every charge the most that all can have,
+ * which is the least that is left in any of them; `peek` answers as `all` would and changes nothing.
+ */
+export type ChargeMode = 'all' | 'partial' | 'peek'
+
+export interface Adjustment extends Counter {
+  /** Units added without asking, or given back where negative, never below nothing used. */
+  readonly units: number
+  /** A hold to drop in the same step; one that has expired is no error. */
+  readonly release?: string
+}
+
+export interface Store {
+  /** One decision per charge, in order. Where any is denied, nothing of the group is charged. */
+  charge(group: readonly Charge[], mode: ChargeMode): MaybePromise<readonly Decision[]>
+
+  /** What is left after each adjustment, as a look at it would tell. */
+  adjust(group: readonly Adjustment[]): MaybePromise<readonly Decision[]>
+
+  /** Forgets what was used and what is held. */
+  reset(group: readonly Counter[]): MaybePromise<void>
+
+  close(): MaybePromise<void>
+
+  /**
+   * Only in stores that answer at once: a function that charges the counters of one limit without
+   * the cost of a group and a promise. Its presence is what makes `checkSync` possible.
+   */
+  charger?(name: string, limit: Limit): (key: string, cost: number) => Decision
+}

@@ -1,0 +1,150 @@
+/**
+ * Waiting instead of refusing: callers of one key stand in line, first come first served. Only the
+ * head of a line asks, and sleeps exactly as long as it was told to.
+ *
+ * The line is this process's own; processes that share a store take turns as the store admits them.
+ */
+
+import { type Clock, TIMER_DELAY_MS_MAX } from './clock.ts'
+import type { Decision } from './decision.ts'
+import { TidegateError } from './errors.ts'
+import { checkWhole } from './policy/options.ts'
+
+export interface WaitOptions {
+  /** The longest wait; after it, the answer is a denial. Default: 30 seconds. */
+  readonly timeoutMs?: number
+  /** The longest line of this key; who would come after it is denied at once. Default: 100. */
+  readonly queueMax?: number
+  /** Gives up waiting; the promise rejects with the signal's reason. */
+  readonly signal?: AbortSignal
+}
+
+interface Calls<D> {
+  /** Asks and charges. */
+  attempt(): Promise<D>
+  /** Only looks, for the answer to those who do not get their turn. */
+  look(): Promise<D>
+  /** Gives back what an attempt was granted after its caller had gone. */
+  undo(): Promise<unknown>
+}
+
+interface Waiter<D> {
+  readonly calls: Calls<D>
+  readonly deadlineAt: number
+  readonly settle: (outcome: D | Promise<D>) => void
+  isSettled: boolean
+}
+
+interface Line<D> {
+  readonly waiters: Waiter<D>[]
+  /** Ends the head's sleep before its time. */
+  wake: () => void
+}
+
+const TIMEOUT_MS_DEFAULT = 30_000
+const QUEUE_MAX_DEFAULT = 100
+
+/** Over all lines: each waiter is a promise, a timer and whatever its caller keeps alive. */
+const WAITERS_MAX = 10_000
+
+export class WaitQueue<D extends Decision> {
+  readonly #clock: Clock
+  readonly #lines = new Map<string, Line<D>>()
+  #waiting = 0
+
+  constructor(clock: Clock) {
+    this.#clock = clock
+  }
+
+  async wait(label: string, calls: Calls<D>, options: WaitOptions): Promise<D> {
+    const { timeoutMs = TIMEOUT_MS_DEFAULT, queueMax = QUEUE_MAX_DEFAULT, signal } = options
+    checkWhole(timeoutMs, 'wait.timeoutMs', 0, TIMER_DELAY_MS_MAX)
+    checkWhole(queueMax, 'wait.queueMax', 0, WAITERS_MAX)
+    signal?.throwIfAborted()
+    const line = this.#lines.get(label)
+    const length = line?.waiters.length ?? 0
+    if ((length > 0 && length >= queueMax) || this.#waiting >= WAITERS_MAX) return denied(calls)
+    return this.#stand(label, calls, timeoutMs, signal)
+  }
+
+  close(): void {
+    for (const line of this.#lines.values()) {
+      for (const waiter of line.waiters) waiter.settle(Promise.reject(closed()))
+      line.wake()
+    }
+  }
+
+  #stand(label: string, calls: Calls<D>, timeoutMs: number, signal: AbortSignal | undefined) {
+    return new Promise<D>((resolve) => {
+      const deadlineAt = this.#clock.now() + timeoutMs
+      const cancelTimer = this.#clock.schedule(() => giveUp(denied(calls)), timeoutMs)
+      const abort = () => giveUp(Promise.reject(signal?.reason))
+      signal?.addEventListener('abort', abort, { once: true })
+      this.#waiting++
+      const settle = (outcome: D | Promise<D>) => {
+        if (waiter.isSettled) return
+        waiter.isSettled = true
+        this.#waiting--
+        cancelTimer()
+        signal?.removeEventListener('abort', abort)
+        resolve(outcome)
+      }
+      const waiter: Waiter<D> = { calls, deadlineAt, settle, isSettled: false }
+      const line = this.#join(label, waiter)
+      const giveUp = (outcome: Promise<D>) => {
+        settle(outcome)
+        line.wake()
+      }
+    })
+  }
+
+  #join(label: string, waiter: Waiter<D>): Line<D> {
+    const known = this.#lines.get(label)
+    const line = known ?? { waiters: [], wake: () => {} }
+    line.waiters.push(waiter)
+    if (known === undefined) {
+      this.#lines.set(label, line)
+      void this.#serve(label, line)
+    }
+    return line
+  }
+
+  /** Lets the head ask until it is admitted or gives up, then the next; ends with the line. */
+  async #serve(label: string, line: Line<D>): Promise<void> {
+    for (let head = line.waiters[0]; head !== undefined; head = line.waiters[0]) {
+      if (!head.isSettled) await this.#ask(head, line)
+      if (head.isSettled) line.waiters.shift()
+    }
+    this.#lines.delete(label)
+  }
+
+  async #ask(head: Waiter<D>, line: Line<D>): Promise<void> {
+    try {
+      const decision = await head.calls.attempt()
+      if (head.isSettled && decision.allowed) await head.calls.undo()
+      const isHopeless = this.#clock.now() + decision.retryAfterMs > head.deadlineAt
+      if (decision.allowed || isHopeless) head.settle(decision)
+      else if (!head.isSettled) await this.#sleep(line, decision.retryAfterMs)
+    } catch (error) {
+      head.settle(Promise.reject(error))
+    }
+  }
+
+  #sleep(line: Line<D>, delayMs: number): Promise<void> {
+    return new Promise((resolve) => {
+      const cancelTimer = this.#clock.schedule(resolve, delayMs)
+      line.wake = () => {
+        cancelTimer()
+        resolve()
+      }
+    })
+  }
+}
+
+async function denied<D extends Decision>(calls: Calls<D>): Promise<D> {
+  return { ...(await calls.look()), allowed: false }
+}
+
+function closed(): TidegateError {
+  return new TidegateError('closed', 'wait: the limiter was closed')
+}
