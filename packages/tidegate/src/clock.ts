@@ -3,7 +3,9 @@
  */
 
 export interface Clock {
-  /** Wall clock in milliseconds since 1970. It may jump; the algorithms bound what a jump can do. */
+  /**
+   * Wall clock in milliseconds since 1970. It may jump; the algorithms bound what a jump can do.
+   */
   now(): number
   /** Runs `callback` once after `delayMs`; the returned function cancels it. */
   schedule(callback: () => void, delayMs: number): () => void

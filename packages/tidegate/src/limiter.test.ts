@@ -82,7 +82,7 @@ describe('check', () => {
 
 describe('peek, refund and reset', () => {
   it('peek tells what is left and whether the cost would pass, and changes nothing', async () => {
-    const limiter = createLimiter({ limit: hundred })
+    const limiter = createLimiter({ limit: hundred, clock: manualClock() })
     await limiter.check('key', { cost: 98 })
     expect(await limiter.peek('key')).toMatchObject({ allowed: true, remaining: 2, granted: 0 })
     const denied = { allowed: false, remaining: 2, retryAfterMs: 36_000 }

@@ -86,7 +86,9 @@ export interface Limiter<Keys = string, D extends Decision = Decision, Context =
   reserve(keys: Keys, cost: number, options?: ReserveOptions<Context>): Promise<Reservation<D>>
   /** Takes a slot of each concurrency limit, and charges 1 to every other. */
   acquire(keys: Keys, options?: ContextOptions<Context>): Promise<Slot<D>>
-  /** Waits for its turn and resolves when admitted; denied if the time or the queue is too short. */
+  /**
+   * Waits for its turn and resolves when admitted; denied if the time or the queue is too short.
+   */
   wait(keys: Keys, options?: CostOptions<Context> & WaitOptions): Promise<D>
   /** As `check`, and tells which limits applied: what a middleware needs for its headers. */
   evaluate(keys: Keys, options?: CheckOptions<Context>): Promise<Evaluation<D>>

@@ -1,7 +1,7 @@
 /**
- * Units set aside: reservations, for costs that are known only afterwards (LLM tokens, minutes), and
- * slots of concurrency limits. Both are holds in the store, which forgets them when their time is
- * over, whatever happens to this process.
+ * Units set aside: reservations, for costs that are known only afterwards (LLM tokens, minutes),
+ * and slots of concurrency limits. Both are holds in the store, which forgets them when their time
+ * is over, whatever happens to this process.
  */
 
 import { randomUUID } from 'node:crypto'
@@ -18,7 +18,9 @@ export type Reservation<D extends Decision> = D &
      * beyond the limit if need be: it was spent. Also after the time is over.
      */
     commit(actual?: number): Promise<D>
-    /** Gives everything back. Does nothing after a commit or a cancel, so that it fits `finally`. */
+    /**
+     * Gives everything back. Does nothing after a commit or a cancel, so that it fits `finally`.
+     */
     cancel(): Promise<void>
   }
 

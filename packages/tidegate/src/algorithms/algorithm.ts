@@ -2,8 +2,8 @@
  * The contract of an algorithm: a pure function from what is stored, what is asked and the time to
  * what is answered and what is to be stored. No clock, no I/O, no mutation that a caller can see.
  *
- * Invariant: after a charge, the state stops mattering exactly `resetAfterMs` later, so that a store
- * may forget it at `now + resetAfterMs` and an absent state means that nothing is used.
+ * Invariant: after a charge, the state stops mattering exactly `resetAfterMs` later, so that a
+ * store may forget it at `now + resetAfterMs` and an absent state means that nothing is used.
  */
 
 import type { Decision } from '../decision.ts'

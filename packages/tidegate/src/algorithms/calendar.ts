@@ -20,7 +20,9 @@ interface CalendarWindow {
 const HOUR_MS = 3_600_000
 const DAY_MS = 24 * HOUR_MS
 
-/** Local midnight is at most this far from midnight UTC of the same date (zones span -12 to +14). */
+/**
+ * Local midnight is at most this far from midnight UTC of the same date (zones span -12 to +14).
+ */
 const OFFSET_MS_MAX = 15 * HOUR_MS
 
 export function calendarWindow(now: number, calendar: Calendar): CalendarWindow {

@@ -1,6 +1,6 @@
 /**
- * Concurrency: at most `limit` in flight. Everything in flight is a hold (see holds.ts), so there is
- * no state here: what is held cannot be had, and a hold that is never released expires.
+ * Concurrency: at most `limit` in flight. Everything in flight is a hold (see holds.ts), so there
+ * is no state here: what is held cannot be had, and a hold that is never released expires.
  */
 
 import type { Algorithm, Judgement } from './algorithm.ts'

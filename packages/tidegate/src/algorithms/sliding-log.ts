@@ -4,9 +4,9 @@
  * units admitted.
  *
  * An entry is a time (8 bytes) and a cost (4 bytes) in two typed arrays with at most a quarter of
- * slack: 15 bytes per admitted request. States share their arrays: a newer state is a longer view of
- * the same arrays, and an append copies only when they are full or when another state has already
- * been appended there, so that an old state never changes.
+ * slack: 15 bytes per admitted request. States share their arrays: a newer state is a longer view
+ * of the same arrays, and an append copies only when they are full or when another state has
+ * already been appended there, so that an old state never changes.
  */
 
 import type { Algorithm, Judgement } from './algorithm.ts'

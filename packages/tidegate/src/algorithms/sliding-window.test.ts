@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { runTable, untilAdmitted } from './algorithm-table.ts'
+import { runTable, untilAdmitted } from './table-contract.ts'
 import { type SlidingWindowState, slidingWindow } from './sliding-window.ts'
 
 const params = (limit: number, perMs: number) => ({

@@ -75,7 +75,9 @@ function weighted(state: SlidingWindowState, now: number, params: SlidingWindowP
   return state.previous * remainderMs + state.current * params.perMs
 }
 
-/** The wait until the weighted sum is at most `room`, in this window, the next, or the one after. */
+/**
+ * The wait until the weighted sum is at most `room`, in this window, the next, or the one after.
+ */
 function waitMs(state: SlidingWindowState, room: number, now: number, params: SlidingWindowParams) {
   if (room < 0) return Infinity
   const sinceStartMs = now - state.start

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { type Row, runTable, untilAdmitted } from './algorithm-table.ts'
+import { type Row, runTable, untilAdmitted } from './table-contract.ts'
 import { type TokenBucketState, tokenBucket, tokenBucketParams } from './token-bucket.ts'
 
 const tenPerSecond = tokenBucketParams(10, 1_000, 10)

@@ -1,7 +1,7 @@
 /**
- * A limit: an algorithm and its parameters, checked once. The five functions here are the public way
- * to make one. Where `limit` is a function of the key and a context (plans, per-user limits), they
- * make a rule that is asked for each decision.
+ * A limit: an algorithm and its parameters, checked once. The five functions here are the public
+ * way to make one. Where `limit` is a function of the key and a context (plans, per-user limits),
+ * they make a rule that is asked for each decision.
  */
 
 import { type CalendarUnit, calendarUnits } from '../algorithms/calendar.ts'

@@ -29,7 +29,8 @@ export interface Charge extends Counter {
 
 /**
  * `all` grants everything or nothing; `partial` grants to every charge the most that all can have,
- * which is the least that is left in any of them; `peek` answers as `all` would and changes nothing.
+ * which is the least that is left in any of them; `peek` answers as `all` would and changes
+ * nothing.
  */
 export type ChargeMode = 'all' | 'partial' | 'peek'
 

@@ -9,7 +9,8 @@ const limits = [
 
 /** Charges a million keys that exist before, and prints what each costs beyond its text. */
 const program = (limit: string) => `
-  import { createLimiter, ${limit.split('(')[0]} } from '${new URL('../../index.ts', import.meta.url)}'
+  import * as tidegate from '${new URL('../../index.ts', import.meta.url)}'
+  const { createLimiter, ${limit.split('(')[0]} } = tidegate
   const keys = Array.from({ length: 1_000_000 }, (_, at) => 'user:' + at)
   const used = () => {
     gc()

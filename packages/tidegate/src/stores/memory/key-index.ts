@@ -38,8 +38,9 @@ export class KeyIndex {
 }
 
 /**
- * A few characters tell the part: cheap, and keys of one kind differ in their second half. Keys that
- * an attacker makes to share a part only make that part as slow to grow as a single Map would be.
+ * A few characters tell the part: cheap, and keys of one kind differ in their second half. Keys
+ * that an attacker makes to share a part only make that part as slow to grow as a single Map would
+ * be.
  */
 function partOf(parts: ReadonlyArray<Map<string, number>>, key: string): Map<string, number> {
   const { length } = key

@@ -1,6 +1,7 @@
 /**
- * The memory of the memory store: a bounded number of slots in pages of plain columns, no object per
- * key. A slot knows its key, its state, when it expires, and until when it was or will be of use.
+ * The memory of the memory store: a bounded number of slots in pages of plain columns, no object
+ * per key. A slot knows its key, its state, when it expires, and until when it was or will be of
+ * use.
  *
  * Invariants: a slot that blocks somebody is never evicted; no call looks at more than a fixed
  * number of slots. Memory is bounded by `slotsMax`, and given back by reuse.
@@ -44,8 +45,9 @@ const SWEEP_GRACE_MS = 1_000
 
 /**
  * Slots compared for a victim; the longest idle of 16 is, nearly always, of the idlest fifth. Where
- * so many block somebody that 16 are not found, the search goes on to the second number, which still
- * takes only tens of microseconds: with 99 % of all slots blocking, one search in 10^17 is in vain.
+ * so many block somebody that 16 are not found, the search goes on to the second number, which
+ * still takes only tens of microseconds: with 99 % of all slots blocking, one search in 10^17 is in
+ * vain.
  */
 const EVICTION_SAMPLE = 16
 const EVICTION_STEPS_MAX = 4096

