@@ -1,0 +1,198 @@
+/**
+ * The options that every middleware takes, and their one parsing: what comes out is complete and
+ * frozen, and nothing of it is checked again per request.
+ */
+
+import type { Limit } from '../algorithms/limit.ts'
+import { type Clock, systemClock } from '../clock.ts'
+import type { Decision } from '../decision.ts'
+import { invalid, TidegateError } from '../errors.ts'
+import {
+  type ContextOptions,
+  type CostOptions,
+  createLimiter,
+  type Evaluation,
+  type LimiterOptions,
+} from '../limiter.ts'
+import type { LimitRule } from '../policy/limits.ts'
+import {
+  checkBoolean,
+  checkFunction,
+  checkOneOf,
+  checkOptions,
+  checkWhole,
+} from '../policy/options.ts'
+import type { ClientIpOptions } from './client-ip.ts'
+import { type HeaderDialect, headerDialects } from './headers.ts'
+
+type MaybePromise<T> = T | Promise<T>
+
+type LimitOrRule<Request> = Limit | LimitRule<Request>
+
+/** A key for every limit, or one per limit of a layered limiter. */
+export type Keys = string | Readonly<Record<string, string>>
+
+/** What a `key` function may find: where it finds nothing, the client's IP is the key. */
+export type FoundKeys =
+  | string
+  | null
+  | undefined
+  | Readonly<Record<string, string | null | undefined>>
+
+/** What a guard needs of a limiter; every `Limiter` is one. */
+export interface GuardLimiter<Request> {
+  readonly names: readonly string[]
+  readonly layered: boolean
+  evaluate(keys: Keys, options?: CostOptions<Request>): Promise<Evaluation<Decision>>
+  refund(keys: Keys, cost?: number, options?: ContextOptions<Request>): Promise<Decision>
+}
+
+/** `Request` is the framework's own: an Express or Fastify request, a Koa or Hono context. */
+export interface GuardOptions<Request> extends ClientIpOptions {
+  /** A limiter, which may be shared. Exactly one of `limiter`, `limit` and `limits` is needed. */
+  readonly limiter?: GuardLimiter<Request>
+  /** A limit, or a function of the key and the request that returns one. */
+  readonly limit?: LimitOrRule<Request>
+  /** Several limits by name, judged together, all or nothing. */
+  readonly limits?: Readonly<Record<string, LimitOrRule<Request>>>
+  /** The name of `limit`, in headers and in shared stores. Default: `default`. */
+  readonly name?: string
+  /** Where the counters of `limit` or `limits` are. Default: this process's memory. */
+  readonly store?: NonNullable<LimiterOptions['store']>
+  /** Whose counter. Default, and where it finds nothing: the client's IP, for every limit. */
+  readonly key?: (request: Request) => MaybePromise<FoundKeys>
+  /** Units that a request costs. Default: 1. */
+  readonly cost?: number | ((request: Request) => MaybePromise<number>)
+  /** Requests that are neither judged nor counted. */
+  readonly skip?: (request: Request) => MaybePromise<boolean>
+  /** Gives the cost back when the response was sent with a status of 400 or above. */
+  readonly skipFailedRequests?: boolean
+  /** Gives the cost back when the response was sent with a status below 400. */
+  readonly skipSuccessfulRequests?: boolean
+  /** Which rate limit header fields to send. Default: `both`. */
+  readonly headers?: HeaderDialect
+  /** Default: the system's. */
+  readonly clock?: Clock
+}
+
+export interface GuardSettings<Request> {
+  readonly limiter: GuardLimiter<Request>
+  readonly key: ((request: Request) => MaybePromise<FoundKeys>) | undefined
+  readonly cost: number | ((request: Request) => MaybePromise<number>)
+  readonly skip: ((request: Request) => MaybePromise<boolean>) | undefined
+  readonly refundsFailed: boolean
+  readonly refundsSuccessful: boolean
+  readonly headers: HeaderDialect
+  readonly clock: Clock
+}
+
+const known = [
+  'limiter',
+  'limit',
+  'limits',
+  'name',
+  'store',
+  'key',
+  'cost',
+  'skip',
+  'skipFailedRequests',
+  'skipSuccessfulRequests',
+  'handler',
+  'headers',
+  'trustProxy',
+  'ipv6Prefix',
+  'clock',
+] as const
+
+const limitOptions = ['limiter', 'limit', 'limits'] as const
+
+/** Where an option stands in messages. */
+export const OPTIONS_PATH = 'tidegate'
+
+/** The options that one middleware has beside those of all: functions, or one of several texts. */
+export type OwnOptions = Readonly<Record<string, 'function' | readonly string[]>>
+
+/** Refuses options that nobody would read, and those of one middleware that do not fit. */
+export function checkGuardOptions(options: object, own: OwnOptions): void {
+  checkOptions(options, OPTIONS_PATH, [...known, ...Object.keys(own)])
+  const shapes: OwnOptions = { handler: 'function', ...own }
+  for (const [name, shape] of Object.entries(shapes)) {
+    const value: unknown = Reflect.get(options, name)
+    if (shape === 'function') checkFunction(value, `${OPTIONS_PATH}.${name}`)
+    else if (value !== undefined) checkOneOf(value, `${OPTIONS_PATH}.${name}`, shape)
+  }
+}
+
+export function parseGuardOptions<Request>(
+  options: GuardOptions<Request>,
+  own: OwnOptions,
+): GuardSettings<Request> {
+  checkGuardOptions(options, own)
+  const path = OPTIONS_PATH
+  const { cost = 1, clock = systemClock } = options
+  return Object.freeze({
+    limiter: limiterOf(options, path, clock),
+    key: checkFunction(options.key, `${path}.key`),
+    cost:
+      typeof cost === 'function'
+        ? cost
+        : checkWhole(cost, `${path}.cost`, 0, Number.MAX_SAFE_INTEGER),
+    skip: checkFunction(options.skip, `${path}.skip`),
+    refundsFailed: checkBoolean(options.skipFailedRequests, `${path}.skipFailedRequests`),
+    refundsSuccessful: checkBoolean(
+      options.skipSuccessfulRequests,
+      `${path}.skipSuccessfulRequests`,
+    ),
+    headers: checkOneOf(options.headers ?? 'both', `${path}.headers`, headerDialects),
+    clock,
+  })
+}
+
+/** Whether any of the options that tell what to limit is there. */
+export function hasLimit(options: Partial<Record<(typeof limitOptions)[number], unknown>>) {
+  return limitOptions.some((name) => options[name] !== undefined)
+}
+
+function limiterOf<Request>(
+  options: GuardOptions<Request>,
+  path: string,
+  clock: Clock,
+): GuardLimiter<Request> {
+  const given = limitOptions.filter((name) => options[name] !== undefined)
+  if (given.length !== 1) {
+    const allowed = 'exactly one of limiter, limit and limits'
+    throw invalid('invalid-option', { path, value: given.join(', ') || undefined, allowed })
+  }
+  const { limiter, limit, limits, name, store } = options
+  refuseBeside(limit === undefined ? name : undefined, `${path}.name`, 'a name only with limit')
+  if (limiter !== undefined) {
+    refuseBeside(store, `${path}.store`, 'a store only with limit or limits')
+    return checkLimiter(limiter, `${path}.limiter`)
+  }
+  const shared = { clock, ...(store === undefined ? undefined : { store }) }
+  if (limits !== undefined) {
+    for (const rule of Object.values(limits)) refuseSlots(rule, path)
+    return createLimiter({ limits, ...shared })
+  }
+  refuseSlots(limit, path)
+  const named = name === undefined ? undefined : { name }
+  return createLimiter({ limit: limit as LimitOrRule<Request>, ...named, ...shared })
+}
+
+/** An option that nobody would read beside the others. */
+function refuseBeside(value: unknown, path: string, allowed: string): void {
+  if (value !== undefined) throw invalid('invalid-option', { path, value, allowed })
+}
+
+function checkLimiter<Request>(limiter: GuardLimiter<Request>, path: string) {
+  if (typeof limiter?.evaluate === 'function' && Array.isArray(limiter.names)) return limiter
+  throw invalid('invalid-option', { path, value: limiter, allowed: 'a limiter of createLimiter' })
+}
+
+/** The limiter would refuse it too, but at the first request. */
+function refuseSlots(rule: unknown, path: string): void {
+  const { algorithm } = (rule ?? {}) as Partial<Limit>
+  if (algorithm !== 'concurrency') return
+  const message = `${path}: a middleware takes no concurrency limit; use acquire and release`
+  throw new TidegateError('wrong-use', message)
+}

@@ -1,0 +1,133 @@
+/**
+ * The rate limit header fields of a response, in the two dialects that clients read: `RateLimit`
+ * and `RateLimit-Policy` of the IETF draft, and the older `X-RateLimit-*`.
+ *
+ * Seconds are rounded up, so that a client which waits as long as it is told is admitted. Guards
+ * may be stacked: a field that another guard has set is added to, or kept where it is stricter.
+ * https://datatracker.ietf.org/doc/draft-ietf-httpapi-ratelimit-headers/
+ */
+
+import type { CalendarUnit } from '../algorithms/calendar.ts'
+import type { Limit } from '../algorithms/limit.ts'
+import type { Decision } from '../decision.ts'
+import type { AppliedLimit, Evaluation } from '../limiter.ts'
+
+export const headerDialects = ['ietf', 'x-ratelimit', 'both', 'none'] as const
+
+export type HeaderDialect = (typeof headerDialects)[number]
+
+/** The header fields of a response that is not sent yet; a `ServerResponse` is one. */
+export interface ResponseHead {
+  getHeader(name: string): number | string | readonly string[] | undefined
+  setHeader(name: string, value: string): unknown
+}
+
+/** The largest Integer in a header: https://www.rfc-editor.org/rfc/rfc9651#section-3.3.1 */
+const INTEGER_MAX = 999_999_999_999_999
+
+/** Months have no fixed length. */
+const calendarSeconds: Record<CalendarUnit, number | undefined> = {
+  day: 86_400,
+  week: 604_800,
+  month: undefined,
+}
+
+export function writeHeaders(
+  head: ResponseHead,
+  { decision, applied }: Evaluation<Decision>,
+  dialect: HeaderDialect,
+  now: number,
+): void {
+  if (!decision.allowed) writeDenial(head, decision)
+  if (dialect === 'none') return
+  if (dialect !== 'ietf') writeXRateLimit(head, decision, now)
+  if (dialect !== 'x-ratelimit') {
+    append(head, 'RateLimit-Policy', rateLimitPolicy(applied))
+    append(head, 'RateLimit', rateLimit(applied))
+  }
+  if (decision.degraded !== null) {
+    head.setHeader('X-RateLimit-Status', 'degraded')
+    head.setHeader('X-RateLimit-Warning', 'rate-limiter-unavailable')
+  }
+}
+
+/** Such as `"burst";q=20;w=2, "daily";q=1000;w=86400`. */
+export function rateLimitPolicy(applied: readonly AppliedLimit[]): string {
+  let list = ''
+  for (const { name, limit, decision } of applied) {
+    const item = `"${name}";q=${integer(decision.limit)}${parameter('w', windowSeconds(limit))}`
+    list = list === '' ? item : `${list}, ${item}`
+  }
+  return list
+}
+
+/** Such as `"burst";r=5;t=2, "daily";r=980;t=40231`. */
+export function rateLimit(applied: readonly AppliedLimit[]): string {
+  let list = ''
+  for (const { name, decision } of applied) {
+    const waitMs = decision.allowed ? decision.resetAfterMs : decision.retryAfterMs
+    const item = `"${name}";r=${integer(decision.remaining)}${parameter('t', wholeSeconds(waitMs))}`
+    list = list === '' ? item : `${list}, ${item}`
+  }
+  return list
+}
+
+/** At least 1, for clients that take 0 as an invitation; undefined where no wait ever admits. */
+export function retryAfterSeconds(decision: Decision): number | undefined {
+  const seconds = wholeSeconds(decision.retryAfterMs)
+  return seconds === undefined ? undefined : Math.max(1, seconds)
+}
+
+/** The time in which the whole limit comes back, where it is whole seconds. */
+export function windowSeconds(limit: Limit): number | undefined {
+  const seconds = windowMs(limit) / 1000
+  return Number.isInteger(seconds) && seconds >= 1 ? seconds : undefined
+}
+
+function windowMs(limit: Limit): number {
+  switch (limit.algorithm) {
+    case 'tokenBucket':
+      return (limit.burst * limit.perMs) / limit.limit
+    case 'slidingWindow':
+    case 'slidingLog':
+      return limit.perMs
+    case 'fixedWindow':
+      if (typeof limit.per === 'number') return limit.per
+      return (calendarSeconds[limit.per.unit] ?? Number.NaN) * 1000
+    case 'concurrency':
+      return Number.NaN
+  }
+}
+
+function writeDenial(head: ResponseHead, decision: Decision): void {
+  const seconds = retryAfterSeconds(decision)
+  if (seconds !== undefined) head.setHeader('Retry-After', String(seconds))
+  // A denial is about one client: https://www.rfc-editor.org/rfc/rfc6585#section-4
+  head.setHeader('Cache-Control', 'no-store')
+}
+
+function writeXRateLimit(head: ResponseHead, decision: Decision, now: number): void {
+  const other = head.getHeader('X-RateLimit-Remaining')
+  if (other !== undefined && Number(other) < decision.remaining) return
+  head.setHeader('X-RateLimit-Limit', String(decision.limit))
+  head.setHeader('X-RateLimit-Remaining', String(decision.remaining))
+  const resetAt = wholeSeconds(now + decision.resetAfterMs)
+  if (resetAt !== undefined) head.setHeader('X-RateLimit-Reset', String(resetAt))
+}
+
+function append(head: ResponseHead, name: string, list: string): void {
+  const other = head.getHeader(name)
+  head.setHeader(name, other === undefined ? list : `${other}, ${list}`)
+}
+
+function parameter(name: string, value: number | undefined): string {
+  return value === undefined ? '' : `;${name}=${integer(value)}`
+}
+
+function integer(value: number): number {
+  return Math.min(value, INTEGER_MAX)
+}
+
+function wholeSeconds(durationMs: number): number | undefined {
+  return Number.isFinite(durationMs) ? Math.ceil(durationMs / 1000) : undefined
+}
