@@ -172,7 +172,10 @@ class StoreLimiter<Keys, D extends Decision, Context> implements Limiter<Keys, D
       throw new TidegateError('wrong-use', message)
     }
     const group = this.#charges(keys, checkCost(options?.cost), options?.context)
-    if (group instanceof Promise) throw asynchronousRule()
+    if (group instanceof Promise) {
+      group.catch(() => undefined)
+      throw asynchronousRule()
+    }
     const decisions = this.#store.charge(refuseSlots(group, 'checkSync'), modeOf(options))
     if (decisions instanceof Promise) throw asynchronousRule()
     return this.#shape.combine(decisions)

@@ -66,9 +66,16 @@ describe('wait', () => {
     const calls = [1, 2, 3].map(() => limiter.wait('key', { queueMax: 2 }))
     expect(await calls[2]).toMatchObject({ allowed: false })
     expect((await limiter.wait('other', { queueMax: 0 })).allowed).toBe(true)
+    expect((await limiter.wait('other', { queueMax: 0 })).allowed).toBe(false)
     await advance(clock, 100)
     await advance(clock, 100)
     expect((await Promise.all(calls)).map(({ allowed }) => allowed)).toEqual([true, true, false])
+  })
+
+  it('counts only those in the line who really wait', async () => {
+    const limiter = createLimiter({ limit: tokenBucket({ limit: 200, per: '1h' }) })
+    const calls = Array.from({ length: 300 }, () => limiter.wait('key', { timeoutMs: 0 }))
+    expect((await Promise.all(calls)).filter(({ allowed }) => allowed)).toHaveLength(200)
   })
 
   it('never admits more than the limit', async () => {

@@ -30,6 +30,7 @@ interface Calls<D> {
 
 interface Waiter<D> {
   readonly calls: Calls<D>
+  readonly queueMax: number
   readonly deadlineAt: number
   readonly settle: (outcome: D | Promise<D>) => void
   isSettled: boolean
@@ -37,6 +38,8 @@ interface Waiter<D> {
 
 interface Line<D> {
   readonly waiters: Waiter<D>[]
+  /** Whether the head was denied and sleeps, so that the others really wait. */
+  isWaiting: boolean
   /** Ends the head's sleep before its time. */
   wake: () => void
 }
@@ -62,9 +65,9 @@ export class WaitQueue<D extends Decision> {
     checkWhole(queueMax, 'wait.queueMax', 0, WAITERS_MAX)
     signal?.throwIfAborted()
     const line = this.#lines.get(label)
-    const length = line?.waiters.length ?? 0
-    if ((length > 0 && length >= queueMax) || this.#waiting >= WAITERS_MAX) return denied(calls)
-    return this.#stand(label, calls, timeoutMs, signal)
+    const isFull = line?.isWaiting === true && line.waiters.length >= queueMax
+    if (isFull || this.#waiting >= WAITERS_MAX) return denied(calls)
+    return this.#stand(label, calls, { timeoutMs, queueMax, signal })
   }
 
   close(): void {
@@ -74,7 +77,12 @@ export class WaitQueue<D extends Decision> {
     }
   }
 
-  #stand(label: string, calls: Calls<D>, timeoutMs: number, signal: AbortSignal | undefined) {
+  #stand(
+    label: string,
+    calls: Calls<D>,
+    options: { timeoutMs: number; queueMax: number; signal: AbortSignal | undefined },
+  ): Promise<D> {
+    const { timeoutMs, queueMax, signal } = options
     return new Promise<D>((resolve) => {
       const deadlineAt = this.#clock.now() + timeoutMs
       const cancelTimer = this.#clock.schedule(() => giveUp(denied(calls)), timeoutMs)
@@ -89,7 +97,7 @@ export class WaitQueue<D extends Decision> {
         signal?.removeEventListener('abort', abort)
         resolve(outcome)
       }
-      const waiter: Waiter<D> = { calls, deadlineAt, settle, isSettled: false }
+      const waiter: Waiter<D> = { calls, queueMax, deadlineAt, settle, isSettled: false }
       const line = this.#join(label, waiter)
       const giveUp = (outcome: Promise<D>) => {
         settle(outcome)
@@ -100,7 +108,7 @@ export class WaitQueue<D extends Decision> {
 
   #join(label: string, waiter: Waiter<D>): Line<D> {
     const known = this.#lines.get(label)
-    const line = known ?? { waiters: [], wake: () => {} }
+    const line = known ?? { waiters: [], isWaiting: false, wake: () => {} }
     line.waiters.push(waiter)
     if (known === undefined) {
       this.#lines.set(label, line)
@@ -113,7 +121,7 @@ export class WaitQueue<D extends Decision> {
   async #serve(label: string, line: Line<D>): Promise<void> {
     for (let head = line.waiters[0]; head !== undefined; head = line.waiters[0]) {
       if (!head.isSettled) await this.#ask(head, line)
-      if (head.isSettled) line.waiters.shift()
+      if (head.isSettled && line.waiters[0] === head) line.waiters.shift()
     }
     this.#lines.delete(label)
   }
@@ -124,10 +132,21 @@ export class WaitQueue<D extends Decision> {
       if (head.isSettled && decision.allowed) await head.calls.undo()
       const isHopeless = this.#clock.now() + decision.retryAfterMs > head.deadlineAt
       if (decision.allowed || isHopeless) head.settle(decision)
-      else if (!head.isSettled) await this.#sleep(line, decision.retryAfterMs)
+      else await this.#waitInLine(line, head, decision.retryAfterMs)
     } catch (error) {
       head.settle(Promise.reject(error))
     }
+  }
+
+  /** There is nothing left for now: who stands too far back is denied, the head sleeps. */
+  async #waitInLine(line: Line<D>, head: Waiter<D>, delayMs: number): Promise<void> {
+    const isTooFar = (waiter: Waiter<D>, at: number) => at >= waiter.queueMax
+    for (const waiter of line.waiters.filter(isTooFar)) waiter.settle(denied(waiter.calls))
+    line.waiters.splice(0, Infinity, ...line.waiters.filter(({ isSettled }) => !isSettled))
+    if (head.isSettled) return
+    line.isWaiting = true
+    await this.#sleep(line, delayMs)
+    line.isWaiting = false
   }
 
   #sleep(line: Line<D>, delayMs: number): Promise<void> {

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { runTable, untilAdmitted } from './table-contract.ts'
 import { type FixedWindowState, fixedWindow } from './fixed-window.ts'
+import { runTable, untilAdmitted } from './table-contract.ts'
 
 const params = (limit: number, per: number) => ({ algorithm: 'fixedWindow' as const, limit, per })
 

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { runTable, untilAdmitted } from './table-contract.ts'
 import { logBytes, logEntries, type SlidingLogState, slidingLog } from './sliding-log.ts'
+import { runTable, untilAdmitted } from './table-contract.ts'
 
 const params = (limit: number, perMs: number) => ({
   algorithm: 'slidingLog' as const,

@@ -59,8 +59,11 @@ export interface GuardOptions<Request> extends ClientIpOptions {
   readonly name?: string
   /** Where the counters of `limit` or `limits` are. Default: this process's memory. */
   readonly store?: NonNullable<LimiterOptions['store']>
-  /** Whose counter. Default, and where it finds nothing: the client's IP, for every limit. */
-  readonly key?: (request: Request) => MaybePromise<FoundKeys>
+  /**
+   * Whose counter. Default, and where it finds nothing: the client's IP, for every limit.
+   * `clientIp` tells that IP, for a key that is made of it and something else.
+   */
+  readonly key?: (request: Request, clientIp: () => string) => MaybePromise<FoundKeys>
   /** Units that a request costs. Default: 1. */
   readonly cost?: number | ((request: Request) => MaybePromise<number>)
   /** Requests that are neither judged nor counted. */
@@ -77,7 +80,7 @@ export interface GuardOptions<Request> extends ClientIpOptions {
 
 export interface GuardSettings<Request> {
   readonly limiter: GuardLimiter<Request>
-  readonly key: ((request: Request) => MaybePromise<FoundKeys>) | undefined
+  readonly key: ((request: Request, clientIp: () => string) => MaybePromise<FoundKeys>) | undefined
   readonly cost: number | ((request: Request) => MaybePromise<number>)
   readonly skip: ((request: Request) => MaybePromise<boolean>) | undefined
   readonly refundsFailed: boolean

@@ -73,8 +73,9 @@ export function createGuard<Request>(
     limiter,
     async judge(request) {
       if (skip !== undefined && (await skip(request))) return undefined
-      const found = key === undefined ? undefined : await key(request)
-      const keys = keysOf(found, limiter, () => fallbackKey(request))
+      const ip = () => fallbackKey(request)
+      const found = key === undefined ? undefined : await key(request, ip)
+      const keys = keysOf(found, limiter, ip)
       const units = typeof cost === 'number' ? cost : await cost(request)
       const evaluation = await limiter.evaluate(keys, { cost: units, context: request })
       return verdictOf(evaluation, settings, () =>

@@ -43,6 +43,18 @@ function itFindsKeys(open: OpenServer): void {
     expect(await client.statuses(1, ann)).toEqual([200])
   })
 
+  it("tells the key function the client's IP", async () => {
+    const client = await open({
+      limit: perMinute(1),
+      key: (request, clientIp) => `${headerOf(request, 'x-user')} ${clientIp()}`,
+      trustProxy: 1,
+      clock: contractClock(),
+    })
+    expect(await client.statuses(2, { ...ann, 'x-forwarded-for': '192.0.2.1' })).toEqual([200, 429])
+    expect(await client.statuses(1, { ...ann, 'x-forwarded-for': '192.0.2.2' })).toEqual([200])
+    expect(await client.statuses(1, { ...bob, 'x-forwarded-for': '192.0.2.1' })).toEqual([200])
+  })
+
   it('counts by a key that is too long to keep', async () => {
     const client = await open({
       limit: perMinute(1),

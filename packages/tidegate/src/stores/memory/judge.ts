@@ -60,15 +60,16 @@ export function peekGroup(
 }
 
 /**
- * How long a counter stands in somebody's way: until a denied cost would be admitted, and from the
- * last unit until there is one again.
+ * How long a counter stands in somebody's way: until a denied cost would be admitted, from the last
+ * unit until there is one again, and as long as units are held.
  */
 export function blocksForMs(usage: Usage, decision: Decision, now: number): number {
-  if (decision.remaining > 0 && decision.allowed) return 0
+  const heldMs = (usage.holds.at(-1)?.expiresAt ?? now) - now
+  if (decision.remaining > 0 && decision.allowed) return heldMs
   const waitMs = decision.allowed
     ? judge(usage, 1, now).decision.retryAfterMs
     : decision.retryAfterMs
-  return Math.min(waitMs, decision.resetAfterMs)
+  return Math.max(heldMs, Math.min(waitMs, decision.resetAfterMs))
 }
 
 export function isEmpty(usage: Usage): boolean {

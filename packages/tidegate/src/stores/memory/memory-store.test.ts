@@ -78,6 +78,39 @@ describe('memory store', () => {
     expect(store.size).toBeLessThan(5_010)
   })
 
+  it('keeps the counters of a group apart when one takes the slot of another', () => {
+    const clock = manualClock()
+    const store = memoryStore({ clock })
+    const limit = fixedWindow({ limit: 100, per: '1s' })
+    const charge = (a: string, b: string, cost: number) =>
+      store.charge(
+        [
+          { name: 'a', key: a, limit, cost },
+          { name: 'b', key: b, limit, cost },
+        ],
+        'all',
+      )
+    charge('x', 'y', 50)
+    clock.advance(5_000)
+    charge('new', 'y', 50)
+    expect(charge('new', 'y', 0)).toMatchObject([{ remaining: 50 }, { remaining: 50 }])
+    expect(charge('x', 'y', 0)).toMatchObject([{ remaining: 100 }, { remaining: 50 }])
+  })
+
+  it('never evicts units that are held', () => {
+    const clock = manualClock()
+    const store = memoryStore({ keysMax: 2, clock })
+    const limit = tokenBucket({ limit: 10, per: '1h' })
+    const hold = { id: 'a', ttlMs: 60_000 }
+    store.charge([{ name: 'limit', key: 'held', limit, cost: 4, hold }], 'all')
+    const charge = store.charger('limit', limit)
+    for (let at = 0; at < 50; at++) {
+      clock.advance(1)
+      charge(`new ${at}`, 1)
+    }
+    expect(charge('held', 0).remaining).toBe(6)
+  })
+
   it('reclaims holds and logs with their slots', () => {
     const clock = manualClock()
     const store = memoryStore({ keysMax: 1, clock })
@@ -90,6 +123,10 @@ describe('memory store', () => {
     expect(decision?.remaining).toBe(10)
     const [charged] = store.charge([{ name: 'limit', key: 'second', limit, cost: 1 }], 'all')
     expect(charged?.remaining).toBe(9)
+  })
+
+  it('refuses options that it does not know', () => {
+    expect(() => memoryStore({ maxKeys: 5 } as never)).toThrow(/memoryStore\.maxKeys: got 5/)
   })
 
   it.each([0, -1, 1.5, Number.NaN, 2 ** 24, '5'])('refuses keysMax %s', (keysMax) => {

@@ -12,7 +12,7 @@ import { dropHold, type Holds, openHolds } from '../../algorithms/holds.ts'
 import { algorithmNamed, type Limit } from '../../algorithms/limit.ts'
 import { type Clock, systemClock } from '../../clock.ts'
 import type { Decision } from '../../decision.ts'
-import { invalid } from '../../errors.ts'
+import { checkOptions, checkWhole } from '../../policy/options.ts'
 import type { Adjustment, Charge, ChargeMode, Counter, Store } from '../store.ts'
 import { type Codec, codecOf, STATE_CELLS } from './cells.ts'
 import { blocksForMs, isEmpty, judge, judgeGroup, peekGroup, type Usage } from './judge.ts'
@@ -61,20 +61,16 @@ interface LimitTable extends Table {
   readonly codec: Codec | undefined
 }
 
-/** A counter as found; its slot is undefined where the key is new. */
+/** A counter as found: nothing is used or held where the key is new. */
 interface Found extends Usage {
   readonly table: LimitTable
   readonly key: string
-  readonly slot: number | undefined
 }
 
 export function memoryStore(options: MemoryStoreOptions = {}): MemoryStore {
+  checkOptions(options, 'memoryStore', ['keysMax', 'clock'])
   const { keysMax = KEYS_MAX_DEFAULT, clock = systemClock } = options
-  if (!Number.isSafeInteger(keysMax) || keysMax < 1 || keysMax > KEYS_MAX_MAX) {
-    const allowed = `a whole number from 1 to ${KEYS_MAX_MAX}`
-    throw invalid('invalid-option', { path: 'memoryStore.keysMax', value: keysMax, allowed })
-  }
-  return new Memory(keysMax, clock)
+  return new Memory(checkWhole(keysMax, 'memoryStore.keysMax', 1, KEYS_MAX_MAX), clock)
 }
 
 class Memory implements MemoryStore {
@@ -134,8 +130,7 @@ class Memory implements MemoryStore {
 
   reset(group: readonly Counter[]): void {
     for (const { name, limit, key } of group) {
-      const slot = this.#table(name, limit.algorithm).slotOf.get(key)
-      if (slot !== undefined) this.#slots.drop(slot)
+      this.#forget(this.#table(name, limit.algorithm), key)
     }
   }
 
@@ -162,6 +157,11 @@ class Memory implements MemoryStore {
     return table
   }
 
+  #forget(table: LimitTable, key: string): void {
+    const slot = table.slotOf.get(key)
+    if (slot !== undefined) this.#slots.drop(slot)
+  }
+
   #findCounter({ name, limit, key }: Counter, now: number): Found {
     return this.#find(this.#table(name, limit.algorithm), limit, key, now)
   }
@@ -170,7 +170,7 @@ class Memory implements MemoryStore {
     const { algorithm, codec } = table
     const slot = table.slotOf.get(key)
     if (slot === undefined) {
-      return { table, algorithm, limit, key, slot, state: undefined, holds: NO_HOLDS }
+      return { table, algorithm, limit, key, state: undefined, holds: NO_HOLDS }
     }
     const page = this.#slots.page(slot)
     const index = slot & PAGE_MASK
@@ -178,16 +178,17 @@ class Memory implements MemoryStore {
       codec === undefined ? page.objects?.[index] : codec.read(page.cells, index * CELLS)
     const held = page.holds?.[index]
     const holds = held === undefined ? NO_HOLDS : openHolds(held, now)
-    return { table, algorithm, limit, key, slot, state, holds }
+    return { table, algorithm, limit, key, state, holds }
   }
 
   /** Keeps what a charge left behind; the decision comes back, marked if there was no room. */
   #keep(found: Found, usage: Usage, decision: Decision, now: number): Decision {
     if (isEmpty(usage)) {
-      if (found.slot !== undefined) this.#slots.drop(found.slot)
+      this.#forget(found.table, found.key)
       return decision
     }
-    const slot = found.slot ?? this.#slots.take(found.table, found.key, now)
+    // Looked up again: a new key of the same group may have been given this one's slot meanwhile.
+    const slot = found.table.slotOf.get(found.key) ?? this.#slots.take(found.table, found.key, now)
     if (slot === undefined) return uncounted(decision)
     const page = this.#slots.page(slot)
     const at = (slot & PAGE_MASK) * CELLS
@@ -222,7 +223,7 @@ function chargeRow(
   const before = codec.read(cells, at)
   const { state, decision } = algorithm.charge(before, cost, now, limit, 0)
   if (state !== before && state !== undefined) codec.write(cells, at, state)
-  cells[at + EXPIRES_AT] = now + decision.resetAfterMs
+  cells[at + EXPIRES_AT] = now + Math.min(decision.resetAfterMs, LIFETIME_MS_MAX)
   cells[at + ACTIVE_AT] = now + decision.retryAfterMs
   if (decision.allowed && decision.remaining === 0) {
     const usage = { algorithm, limit, state, holds: NO_HOLDS }
