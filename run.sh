@@ -143,9 +143,25 @@ build_library() {
     mv .cache/building .cache/built
 }
 
+# The tests start servers of their own; they need the programs. A packaged Redis would also start as
+# a service, which nobody here needs, so that is declined.
+has_redis() { [ -n "${TIDEGATE_REDIS_SERVER-}" ] || command -v redis-server >/dev/null; }
+
+install_redis() {
+  local advice='install Redis 6.2 or newer, or set TIDEGATE_REDIS_SERVER to its redis-server'
+  command -v apt-get >/dev/null || die "redis-server was not found; $advice"
+  local as_root=()
+  [ "$(id -u)" = 0 ] || as_root=(sudo)
+  say "apt-get install redis-server (for the tests)"
+  { "${as_root[@]}" apt-get update -qq && "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
+    RUNLEVEL=1 apt-get install -y -qq --no-install-recommends redis-server >/dev/null; } >&2 ||
+    die "redis-server could not be installed; $advice"
+}
+
 run_tests() {
   trap finish EXIT
   set_up_tools
+  ensure has_redis install_redis
   ensure is_built build_library || failed=1
   [ $# -gt 0 ] || check_types_and_lint
   run_vitest "$@"
@@ -210,6 +226,7 @@ run_bench() {
   fi
   shift
   set_up
+  [ "$name" != redis ] || ensure has_redis install_redis
   run_typescript "bench/$name.ts" "$@"
 }
 

@@ -112,7 +112,9 @@ describe.for(['this Node', `Node ${NODE_OLDEST}`])('on %s the packed library', (
     writeFileSync(join(folder, 'tsconfig.json'), JSON.stringify({ compilerOptions }))
     const tsc = join(repositoryRoot, 'node_modules/typescript/bin/tsc')
     const complaints = (await output(process.execPath, [tsc, '-p', '.'], folder)).split('\n')
-    expect(complaints.filter((line) => /^[\w-]+\.c?ts|node_modules\/tidegate\//.test(line))).toEqual([])
+    expect(
+      complaints.filter((line) => /^[\w-]+\.c?ts|node_modules\/tidegate\//.test(line)),
+    ).toEqual([])
     for (const file of ['main.js', 'main-in-commonjs.cjs']) {
       expect(await output(node, [file], folder)).toBe(expectedOutput)
     }

@@ -2,9 +2,10 @@
 
 export const librarySource = 'packages/tidegate/src/'
 
-/** Tests and contract suites, which may use a test runner. */
+/** Tests, contract suites, which may use a test runner, and generators: not part of the library. */
 export function isTestFile(path: string): boolean {
-  return /(\.test|-contract)\.ts$/.test(path) || path.startsWith('test/')
+  const isBeside = /(\.test|-contract)\.ts$|\/generate-[a-z-]+\.ts$/.test(path)
+  return isBeside || path.startsWith('test/')
 }
 
 /** What runs in the user's process. */

@@ -54,6 +54,12 @@ const fakeTools: Readonly<Record<string, string>> = {
     note tsc "$1" "$2"
     succeeds tsc || exit 1
     [ "$3" != --outDir ] || { mkdir -p "$4" && echo "$FAKE_NODE_VERSION" >"$4/index.js"; }`,
+  'redis-server': '',
+  'apt-get': `
+    note apt-get "$1" "\${@: -1}"
+    succeeds apt-get || exit 1
+    [ "$1" != install ] || cp "$FAKE_TOOLS/tsc" "$FAKE_TOOLS/redis-server"`,
+  id: 'echo 0',
   biome: `
     note biome "$@"
     succeeds biome`,

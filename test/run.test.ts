@@ -121,6 +121,26 @@ describe('set-up', () => {
     expect(sandbox.run(['node', '../etc']).status).toBe(1)
   })
 
+  test('the tests get a redis-server where there is none, once', () => {
+    sandbox.removeTool('redis-server')
+    const { called, stderr } = sandbox.run(['test', 'x'], { counts: '1 0 0' })
+    const apt = ['apt-get update -qq', 'apt-get install redis-server']
+    expect(called).toEqual([install, ...apt, build, 'vitest run x'])
+    expect(stderr).toContain('== apt-get install redis-server (for the tests)\n')
+    const again = sandbox.run(['test', 'x'], { counts: '1 0 0' })
+    expect(again.called).toEqual(['vitest run x'])
+  })
+
+  test('where no redis-server can be had, it is said what to install', () => {
+    sandbox.removeTool('redis-server')
+    const refused = sandbox.run(['test'], { failing: ['apt-get'] })
+    expect(refused.stderr).toMatch(/redis-server could not be installed; install Redis 6\.2/)
+    sandbox.removeTool('apt-get')
+    const { status, stderr, stdout } = sandbox.run(['test'])
+    expect(stderr).toMatch(/redis-server was not found; install Redis 6\.2 or newer/)
+    expect([status, stdout]).toEqual([1, '0 passed, 1 failed\n'])
+  })
+
   test('what cannot be set up is said', () => {
     const { status, stderr } = sandbox.run(['build'], { nodeVersion: '16.20.2' })
     expect(status).toBe(1)

@@ -157,7 +157,9 @@ class StoreLimiter<Keys, D extends Decision, Context> implements Limiter<Keys, D
       if (this.#charge !== undefined && options?.partial !== true) {
         return Promise.resolve(this.#checkOne(this.#charge, keys, options))
       }
-      return this.evaluate(keys, options).then(({ decision }) => decision)
+      const group = this.#charges(keys, checkCost(options?.cost), options?.context)
+      if (group instanceof Promise) return group.then((known) => this.#judge(known, options))
+      return this.#judge(group, options)
     } catch (error) {
       return Promise.reject(error)
     }
@@ -250,6 +252,12 @@ class StoreLimiter<Keys, D extends Decision, Context> implements Limiter<Keys, D
     if (this.#isClosed) throw closed()
     const key = isPlainKey(keys) ? keys : this.#shape.keyOf(keys, 0)
     return charge(key, options === undefined ? 1 : checkCost(options.cost)) as D
+  }
+
+  #judge(group: Charge[], options: CheckOptions<Context> | undefined): Promise<D> {
+    const decisions = this.#store.charge(refuseSlots(group, 'check'), modeOf(options))
+    if (decisions instanceof Promise) return decisions.then(this.#shape.combine)
+    return Promise.resolve(this.#shape.combine(decisions))
   }
 
   #charges(keys: Keys, cost: number, context: Context | undefined): MaybePromise<Charge[]> {

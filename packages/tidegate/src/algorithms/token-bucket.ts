@@ -20,12 +20,12 @@ export interface TokenBucketParams {
   readonly unitsPerMs: number
 }
 
+/** So many whole tokens were used at that moment, and have been draining since. */
 export interface TokenBucketState {
-  /** Units used and not yet refilled, as of `time`. */
-  readonly level: number
-  /** How many units of `level` are a token: those of the limit that it was written under. */
-  readonly unitsPerToken: number
+  readonly used: number
+  /** The moment in milliseconds, and the part of the next one in units of the drain. */
   readonly time: number
+  readonly part: number
 }
 
 export function tokenBucketParams(limit: number, perMs: number, burst: number): TokenBucketParams {
@@ -48,17 +48,17 @@ export const tokenBucket: Algorithm<TokenBucketParams, TokenBucketState> = {
     const wanted = cost * unitsPerToken
     const allowed = level + wanted <= capacity || cost === 0
     const after = allowed ? level + wanted : level
-    const left = capacity - after
+    const used = Math.ceil(after / unitsPerToken)
     return {
       state:
         (allowed && cost > 0) || (state !== undefined && state.time > now)
-          ? { level: after, unitsPerToken, time: now }
+          ? stateOf(used, after, now, params)
           : state,
       decision: {
         allowed,
         limit: burst,
-        remaining: left > 0 ? Math.floor(left / unitsPerToken) : 0,
-        retryAfterMs: allowed ? 0 : cost > burst - held ? Infinity : drainMs(wanted - left, params),
+        remaining: Math.max(0, burst - held - used),
+        retryAfterMs: allowed ? 0 : waitMs(cost, level + wanted - capacity, held, params),
         resetAfterMs: drainMs(after, params),
         granted: allowed ? cost : 0,
         degraded: null,
@@ -67,24 +67,40 @@ export const tokenBucket: Algorithm<TokenBucketParams, TokenBucketState> = {
   },
 
   adjust(state, units, now, params) {
-    const { unitsPerToken } = params
-    const level = levelAt(state, now, params) + units * unitsPerToken
-    return level > 0 ? { level, unitsPerToken, time: now } : undefined
+    const level = levelAt(state, now, params) + units * params.unitsPerToken
+    return level > 0
+      ? stateOf(Math.ceil(level / params.unitsPerToken), level, now, params)
+      : undefined
   },
 }
 
-/** The level now. Before `state.time` it was higher by what has drained since, up to full. */
+/**
+ * The level now, in units. Before the state's moment it was higher by what has drained since, up to
+ * full. Under another limit than the state was written, the same tokens drain at the other rate.
+ */
 function levelAt(state: TokenBucketState | undefined, now: number, params: TokenBucketParams) {
-  if (state === undefined || state.level === 0) return 0
-  const stored = state.unitsPerToken === params.unitsPerToken ? state.level : rescale(state, params)
-  const level = stored - (now - state.time) * params.unitsPerMs
-  if (level <= stored) return level > 0 ? level : 0
-  return Math.min(level, Math.max(stored, params.burst * params.unitsPerToken))
+  if (state === undefined) return 0
+  const { unitsPerToken, unitsPerMs, burst } = params
+  const used = state.used * unitsPerToken
+  const level = used - (now - state.time) * unitsPerMs + Math.min(state.part, unitsPerMs)
+  if (now >= state.time) return level > 0 ? level : 0
+  return Math.min(level, Math.max(used, burst * unitsPerToken))
 }
 
-/** The limit was changed: the level in its units, rounded up, so that nothing is given away. */
-function rescale(state: TokenBucketState, params: TokenBucketParams): number {
-  return Math.ceil((state.level / state.unitsPerToken) * params.unitsPerToken)
+/** The level as whole tokens: it was that many a little while ago. */
+function stateOf(
+  used: number,
+  level: number,
+  now: number,
+  params: TokenBucketParams,
+): TokenBucketState {
+  const drained = used * params.unitsPerToken - level
+  const agoMs = drainMs(drained, params)
+  return { used, time: now - agoMs, part: agoMs * params.unitsPerMs - drained }
+}
+
+function waitMs(cost: number, units: number, held: number, params: TokenBucketParams): number {
+  return cost > params.burst - held ? Infinity : drainMs(units, params)
 }
 
 function drainMs(units: number, params: TokenBucketParams): number {

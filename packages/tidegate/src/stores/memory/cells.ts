@@ -17,14 +17,14 @@ export interface Codec {
 
 const tokenBucketCodec = {
   read: (cells: Float64Array, at: number): TokenBucketState => ({
-    level: cells[at] as number,
-    unitsPerToken: cells[at + 1] as number,
-    time: cells[at + 2] as number,
+    used: cells[at] as number,
+    time: cells[at + 1] as number,
+    part: cells[at + 2] as number,
   }),
   write(cells: Float64Array, at: number, state: TokenBucketState) {
-    cells[at] = state.level
-    cells[at + 1] = state.unitsPerToken
-    cells[at + 2] = state.time
+    cells[at] = state.used
+    cells[at + 1] = state.time
+    cells[at + 2] = state.part
   },
 }
 

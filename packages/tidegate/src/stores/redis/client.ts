@@ -1,0 +1,168 @@
+/**
+ * What the store needs of a Redis client, and how each client does it. The user brings the client;
+ * its package is neither imported nor depended upon, only the few methods below are declared.
+ *
+ * The clients are used as they are: how they connect, retry and queue is up to their options. A
+ * deadline, and what an error means, are not decided here.
+ */
+
+import { invalid } from '../../errors.ts'
+
+/**
+ * Integers of a reply are exact up to here, not up to 2^53 - 1: the clients read the last digit as
+ * the code of its character and then take off the code of `0`, which is 48.
+ */
+export const INTEGER_REPLY_MAX = 2 ** 53 - 48
+
+/** Runs scripts. With any client, integers of a reply are numbers, arrays arrays, and nil null. */
+export interface RedisCaller {
+  /** Whether keys are spread over nodes, so that the keys of a call must share a slot. */
+  readonly isCluster: boolean
+  /** Runs a loaded script on the node of the first key; rejects with the server's error. */
+  evalsha(sha1: string, keys: readonly string[], args: readonly string[]): Promise<unknown>
+  /** Runs a script by its text, which also loads it there. */
+  eval(script: string, keys: readonly string[], args: readonly string[]): Promise<unknown>
+  /**
+   * EVALSHA and then WAIT on the same connection: until `replicas` have what the script wrote, or
+   * for `timeoutMs`, where 0 would be for ever. Rejects if either fails, even if the script ran.
+   */
+  evalshaAndWait(
+    sha1: string,
+    keys: readonly string[],
+    args: readonly string[],
+    replicas: number,
+    timeoutMs: number,
+  ): Promise<Waited>
+}
+
+export interface Waited {
+  readonly reply: unknown
+  /** How many replicas have what the script wrote; 0 also where nobody could be asked. */
+  readonly confirmed: number
+}
+
+/** `Redis` or `Cluster` of ioredis, from version 5. */
+export interface IoredisClient {
+  readonly isCluster: boolean
+  readonly options: IoredisNumbers & { readonly redisOptions?: IoredisNumbers | undefined }
+  evalsha(sha1: string, keyCount: number, ...keysAndArgs: string[]): Promise<unknown>
+  eval(script: string, keyCount: number, ...keysAndArgs: string[]): Promise<unknown>
+  pipeline(commands: unknown[][]): { exec(): Promise<[Error | null, unknown][] | null> }
+}
+
+interface IoredisNumbers {
+  readonly stringNumbers?: boolean | undefined
+}
+
+/** A client, pool, cluster or Sentinel client of the package `redis`, from version 5. */
+export interface NodeRedisClient {
+  evalSha(sha1: string, options: NodeRedisScriptOptions): Promise<unknown>
+  eval(script: string, options: NodeRedisScriptOptions): Promise<unknown>
+  multi(): NodeRedisPipeline
+  /** The same client with the given types for replies; without any, they have their usual ones. */
+  withTypeMapping(mapping: Readonly<Record<string, never>>): NodeRedisClient
+}
+
+interface NodeRedisPipeline {
+  evalSha(sha1: string, options: NodeRedisScriptOptions): NodeRedisPipeline
+  wait(replicas: number, timeoutMs: number): NodeRedisPipeline
+  execAsPipeline(): Promise<unknown>
+}
+
+interface NodeRedisScriptOptions {
+  keys: string[]
+  arguments: string[]
+}
+
+export type RedisClient = IoredisClient | NodeRedisClient
+
+export function redisCaller(client: RedisClient): RedisCaller {
+  if (isIoredis(client)) return ioredisCaller(client)
+  if (isNodeRedis(client)) return nodeRedisCaller(client)
+  const allowed = 'a client of ioredis or of redis (node-redis), version 5 or later'
+  throw invalid('invalid-option', { path: 'client', value: client, allowed })
+}
+
+function isIoredis(client: unknown): client is IoredisClient {
+  return hasMethods(client, ['evalsha', 'eval', 'pipeline'])
+}
+
+function isNodeRedis(client: unknown): client is NodeRedisClient {
+  return hasMethods(client, ['evalSha', 'eval', 'multi', 'withTypeMapping'])
+}
+
+function hasMethods(client: unknown, names: readonly string[]): boolean {
+  if (typeof client !== 'object' || client === null) return false
+  return names.every((name) => typeof Reflect.get(client, name) === 'function')
+}
+
+function ioredisCaller(client: IoredisClient): RedisCaller {
+  checkNumbers(client.options, 'client.options')
+  checkNumbers(client.options.redisOptions, 'client.options.redisOptions')
+  const evalsha: RedisCaller['evalsha'] = (sha1, keys, args) =>
+    client.evalsha(sha1, keys.length, ...keys, ...args)
+  return {
+    isCluster: client.isCluster,
+    evalsha,
+    eval: (script, keys, args) => client.eval(script, keys.length, ...keys, ...args),
+    evalshaAndWait: followingRedirects(evalsha, async (sha1, keys, args, replicas, timeoutMs) => {
+      // As a pipeline it is either sent again as a whole or not at all. A WAIT alone on a new
+      // connection would confirm what it knows nothing about.
+      const call = ['evalsha', sha1, keys.length, ...keys, ...args]
+      const replies = await client.pipeline([call, ['wait', replicas, timeoutMs]]).exec()
+      for (const [error] of replies ?? []) if (error !== null) throw error
+      return waited(replies?.map(([, reply]) => reply))
+    }),
+  }
+}
+
+/** With this option integers would come as strings, and nothing tells them from strings then. */
+function checkNumbers(options: IoredisNumbers | undefined, path: string): void {
+  if (options?.stringNumbers !== true) return
+  const place = { path: `${path}.stringNumbers`, value: true, allowed: 'false' }
+  throw invalid('invalid-option', place)
+}
+
+function nodeRedisCaller(given: NodeRedisClient): RedisCaller {
+  const client = given.withTypeMapping({})
+  const evalsha: RedisCaller['evalsha'] = (sha1, keys, args) =>
+    client.evalSha(sha1, scriptOptions(keys, args))
+  return {
+    isCluster: hasMethods(given, ['nodeClient']),
+    evalsha,
+    eval: (script, keys, args) => client.eval(script, scriptOptions(keys, args)),
+    evalshaAndWait: followingRedirects(evalsha, async (sha1, keys, args, replicas, timeoutMs) => {
+      // The commands of a pipeline are never spread over two connections.
+      const pipeline = client.multi().evalSha(sha1, scriptOptions(keys, args))
+      return waited(await pipeline.wait(replicas, timeoutMs).execAsPipeline())
+    }),
+  }
+}
+
+/** Copies, as the client declares arrays that it may write to. */
+function scriptOptions(keys: readonly string[], args: readonly string[]): NodeRedisScriptOptions {
+  return { keys: [...keys], arguments: [...args] }
+}
+
+/**
+ * Neither client follows a redirection within a pipeline. The script was refused then, so it is run
+ * again in the way that they do follow, and learn the new place by; nobody has confirmed it.
+ */
+function followingRedirects(
+  evalsha: RedisCaller['evalsha'],
+  evalshaAndWait: RedisCaller['evalshaAndWait'],
+): RedisCaller['evalshaAndWait'] {
+  return async (sha1, keys, args, replicas, timeoutMs) => {
+    try {
+      return await evalshaAndWait(sha1, keys, args, replicas, timeoutMs)
+    } catch (error) {
+      if (!(error instanceof Error && /^(MOVED|ASK) /.test(error.message))) throw error
+      return { reply: await evalsha(sha1, keys, args), confirmed: 0 }
+    }
+  }
+}
+
+function waited(replies: unknown): Waited {
+  const [reply, confirmed] = Array.isArray(replies) ? replies : []
+  return { reply, confirmed: typeof confirmed === 'number' ? confirmed : 0 }
+}

@@ -1,0 +1,112 @@
+/**
+ * How charges are written for charge.lua and adjust.lua, and how their replies are read. The order
+ * of everything here is that of the headers of those scripts.
+ */
+
+import { algorithmNames } from '../../algorithms/algorithm.ts'
+import { calendarWindow } from '../../algorithms/calendar.ts'
+import type { Limit } from '../../algorithms/limit.ts'
+import type { Decision } from '../../decision.ts'
+import type { ChargeMode } from '../store.ts'
+import type { RedisScript } from './scripts.generated.ts'
+
+/** One command: the script, the keys that it touches, and its arguments. */
+export interface ScriptCall {
+  readonly script: RedisScript
+  readonly keys: string[]
+  readonly args: string[]
+}
+
+const modes: Record<ChargeMode, string> = { all: '0', partial: '1', peek: '2' }
+
+export function modeArg(mode: ChargeMode): string {
+  return modes[mode]
+}
+
+/** Collects the limits of a call, each once, and tells their numbers. */
+export class LimitArgs {
+  readonly #numbers = new Map<Limit, string>()
+
+  numberOf(limit: Limit): string {
+    const known = this.#numbers.get(limit)
+    if (known !== undefined) return known
+    const number = String(this.#numbers.size + 1)
+    this.#numbers.set(limit, number)
+    return number
+  }
+
+  /** `now` is this process's guess of the server's time, for the windows of calendars. */
+  write(now: number): string[] {
+    const args = [String(this.#numbers.size)]
+    for (const limit of this.#numbers.keys()) args.push(...limitArgs(limit, now))
+    return args
+  }
+}
+
+/** The number of the algorithm, how many parameters follow, and these. */
+function limitArgs(limit: Limit, now: number): string[] {
+  const params = paramsOf(limit, now)
+  const number = algorithmNames.indexOf(limit.algorithm) + 1
+  return [String(number), String(params.length), ...params.map(String)]
+}
+
+function paramsOf(limit: Limit, now: number): number[] {
+  switch (limit.algorithm) {
+    case 'tokenBucket':
+      return [limit.burst, limit.unitsPerToken, limit.unitsPerMs]
+    case 'slidingWindow':
+    case 'slidingLog':
+      return [limit.limit, limit.perMs]
+    case 'fixedWindow':
+      if (typeof limit.per === 'number') return [limit.limit, limit.per]
+      return [limit.limit, 0, ...windowStarts(limit.per, now)]
+    case 'concurrency':
+      return [limit.limit]
+  }
+}
+
+/** The server cannot tell time zones. It gets the window of now and its neighbours, and chooses. */
+function windowStarts(calendar: Parameters<typeof calendarWindow>[1], now: number): number[] {
+  const current = calendarWindow(now, calendar)
+  const previous = calendarWindow(current.startMs - 1, calendar)
+  const next = calendarWindow(current.endMs, calendar)
+  return [previous.startMs, current.startMs, next.startMs, next.endMs]
+}
+
+/** Integers per counter, behind the time. */
+const REPLY_STEP = 4
+
+/** Nothing was done to the counter: it is for the general script. */
+const NOT_DONE = -2
+
+/** The integers of a reply for one counter; -1 stands for denied, and for never. */
+export function readReply(reply: unknown, at: number) {
+  const integers = reply as readonly number[]
+  const from = 1 + at * REPLY_STEP
+  return {
+    granted: integers[from] as number,
+    remaining: integers[from + 1] as number,
+    retry: integers[from + 2] as number,
+    reset: integers[from + 3] as number,
+  }
+}
+
+/** The decision on one counter; undefined where the script has left it to the general one. */
+export function decisionAt(reply: unknown, at: number, limit: Limit): Decision | undefined {
+  const { granted, remaining, retry, reset } = readReply(reply, at)
+  if (granted === NOT_DONE) return undefined
+  const allowed = granted >= 0
+  return {
+    allowed,
+    limit: limit.algorithm === 'tokenBucket' ? limit.burst : limit.limit,
+    remaining,
+    retryAfterMs: allowed ? 0 : duration(retry),
+    resetAfterMs: duration(reset),
+    granted: allowed ? granted : 0,
+    degraded: null,
+  }
+}
+
+function duration(ms: number): number {
+  return ms < 0 ? Infinity : ms
+}

@@ -1,0 +1,161 @@
+/** A real Redis Cluster for tests and measurements, all of its nodes on the loopback address. */
+
+import { quick, type RedisServer, startServer } from './redis.ts'
+import { type RedisFlavor, redisBinary } from './redis-binary.ts'
+import { makeFolder } from './server-process.ts'
+import { until } from './until.ts'
+
+export interface RedisClusterOptions {
+  readonly flavor?: RedisFlavor
+  /** At least 3, as failover needs a majority of masters. */
+  readonly masters?: number
+  readonly replicasPerMaster?: number
+  /** After how long a silent node is thought to be down. */
+  readonly nodeTimeoutMs?: number
+  readonly args?: readonly string[]
+}
+
+export interface RedisClusterNode extends RedisServer {
+  readonly id: string
+}
+
+export interface RedisCluster {
+  /** First the masters as they were at the start, then their replicas. */
+  readonly nodes: readonly RedisClusterNode[]
+  readonly masters: readonly RedisClusterNode[]
+  /** The replica number r of master m stands at `r * masters + m`. */
+  readonly replicas: readonly RedisClusterNode[]
+  /** What clients take as their first nodes. */
+  readonly addresses: readonly { readonly host: string; readonly port: number }[]
+  /** The master that holds the key's slot now, which a failover or a migration changes. */
+  masterOf(key: string): Promise<RedisClusterNode>
+  slotOf(key: string): Promise<number>
+  /** Until every running node says that the cluster is whole. */
+  untilOk(): Promise<void>
+  stop(): Promise<void>
+}
+
+const SLOT_COUNT = 16_384
+
+export async function startCluster(options: RedisClusterOptions = {}): Promise<RedisCluster> {
+  const { masters: masterCount = 3, replicasPerMaster = 1, nodeTimeoutMs = 2000 } = options
+  const nodes: RedisClusterNode[] = await startNodes(
+    masterCount * (1 + replicasPerMaster),
+    nodeTimeoutMs,
+    options,
+  )
+  const masters = nodes.slice(0, masterCount)
+  const replicas = nodes.slice(masterCount)
+  const cluster: RedisCluster = {
+    nodes,
+    masters,
+    replicas,
+    addresses: nodes.map(({ host, port }) => ({ host, port })),
+    slotOf: async (key) => Number(await askAny(nodes, 'KEYSLOT', key)),
+    async masterOf(key) {
+      const slot = await cluster.slotOf(key)
+      const id = ownerOf(slot, await askAny(nodes, 'SLOTS'))
+      const owner = nodes.find((node) => node.id === id)
+      if (owner === undefined) throw new Error(`no node has the slot ${slot} of ${key}`)
+      return owner
+    },
+    untilOk: () => untilOk(nodes),
+    stop: async () => void (await Promise.all(nodes.map((node) => node.stop()))),
+  }
+  try {
+    await join(masters, replicas)
+  } catch (error) {
+    await cluster.stop()
+    throw error
+  }
+  return cluster
+}
+
+async function startNodes(
+  count: number,
+  nodeTimeoutMs: number,
+  { flavor, args = [] }: RedisClusterOptions,
+): Promise<RedisClusterNode[]> {
+  const clustered = ['cluster-enabled yes', `cluster-node-timeout ${nodeTimeoutMs}`]
+  const start = async () => {
+    const config = (port: number) => [...quick, ...clustered, `port ${port}`]
+    const binary = redisBinary(flavor)
+    const server = await startServer({ binary, folder: makeFolder(), config, args })
+    return Object.assign(server, { id: String(await server.command('CLUSTER', 'MYID')) })
+  }
+  return Promise.all(Array.from({ length: count }, start))
+}
+
+async function join(
+  masters: readonly RedisClusterNode[],
+  replicas: readonly RedisClusterNode[],
+): Promise<void> {
+  const nodes = [...masters, ...replicas]
+  await Promise.all(
+    masters.map(async (master, index) => {
+      const first = Math.floor((index * SLOT_COUNT) / masters.length)
+      const last = Math.floor(((index + 1) * SLOT_COUNT) / masters.length) - 1
+      await master.command('CLUSTER', 'SET-CONFIG-EPOCH', index + 1)
+      await master.command('CLUSTER', 'ADDSLOTSRANGE', first, last)
+    }),
+  )
+  // Each node meets all before it; left to gossip, it would take seconds more.
+  for (const [index, node] of nodes.entries()) {
+    const others = nodes.slice(0, index)
+    await Promise.all(others.map(({ host, port }) => node.command('CLUSTER', 'MEET', host, port)))
+  }
+  await Promise.all(nodes.map((node) => until('nodes know one another', () => knows(node, nodes))))
+  await Promise.all(
+    replicas.map((replica, index) => {
+      const master = masters[index % masters.length]
+      return replica.command('CLUSTER', 'REPLICATE', master?.id ?? '')
+    }),
+  )
+  await Promise.all(
+    replicas.map((replica) => until('replicas are in step', () => isLinked(replica))),
+  )
+  await untilOk(nodes)
+}
+
+async function knows(node: RedisServer, all: readonly RedisClusterNode[]): Promise<boolean> {
+  const known = String(await node.command('CLUSTER', 'NODES'))
+  return !known.includes('handshake') && all.every(({ id }) => known.includes(id))
+}
+
+async function isLinked(replica: RedisServer): Promise<boolean> {
+  return String(await replica.command('INFO', 'replication')).includes('master_link_status:up')
+}
+
+async function untilOk(nodes: readonly RedisClusterNode[]): Promise<void> {
+  const isOk = async (node: RedisServer) =>
+    String(await node.command('CLUSTER', 'INFO')).includes('cluster_state:ok')
+  await until('every node says that the cluster is ok', async () => {
+    const running = await Promise.allSettled(nodes.map(isOk))
+    const answers = running.flatMap((result) => (result.status === 'fulfilled' ? result.value : []))
+    return answers.length > 0 && answers.every(Boolean)
+  })
+}
+
+/** Asks the nodes in turn, as some may be down. */
+async function askAny(
+  nodes: readonly RedisServer[],
+  subcommand: string,
+  ...args: readonly string[]
+): Promise<unknown> {
+  let cause: unknown
+  for (const node of nodes) {
+    try {
+      return await node.command('CLUSTER', subcommand, ...args)
+    } catch (error) {
+      cause = error
+    }
+  }
+  throw new Error('no node of the cluster answers', { cause })
+}
+
+/** The id of the master in a reply of CLUSTER SLOTS: `[first, last, [host, port, id], …]`. */
+function ownerOf(slot: number, ranges: unknown): unknown {
+  if (!Array.isArray(ranges)) return undefined
+  const range = ranges.find(([first, last]) => first <= slot && slot <= last)
+  return range?.[2]?.[2]
+}

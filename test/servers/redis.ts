@@ -1,0 +1,183 @@
+/**
+ * A real Redis server for tests and measurements: on a free port of the loopback address, with an
+ * empty data set that is never written to a disk.
+ */
+
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { Redis } from 'ioredis'
+import { makeCertificate } from './certificates.ts'
+import { freePort, LOOPBACK } from './ports.ts'
+import { type RedisFlavor, redisBinary } from './redis-binary.ts'
+import { makeFolder, removeFolder, ServerProcess } from './server-process.ts'
+import { until } from './until.ts'
+
+export interface RedisServerOptions {
+  readonly flavor?: RedisFlavor
+  /** Of the default user. */
+  readonly password?: string
+  readonly tls?: boolean
+  /** Users as the configuration file has them, such as `user app on >secret ~tg* +eval`. */
+  readonly acl?: readonly string[]
+  /** More arguments of the command line, such as `['--maxmemory', '1mb']`. */
+  readonly args?: readonly string[]
+}
+
+export interface RedisAddress {
+  readonly host: string
+  readonly port: number
+  readonly password: string | undefined
+  /** The certificate to trust, where the server speaks TLS. */
+  readonly tls: { readonly ca: string } | undefined
+}
+
+export interface RedisServer extends RedisAddress {
+  readonly url: string
+  /** Of the running process; another one after `restart`. */
+  readonly pid: number
+  /** Sends one command as the default user on a connection of its own. */
+  command(name: string, ...args: readonly (string | number)[]): Promise<unknown>
+  /** Sends a signal, such as SIGKILL, SIGSTOP or SIGCONT, and does not wait for its effect. */
+  kill(signal: NodeJS.Signals): void
+  /** Ends the process if it runs, and starts an empty one on the same port. */
+  restart(): Promise<void>
+  /** Ends the process and removes its folder. */
+  stop(): Promise<void>
+}
+
+/** Somebody else can take a port just before the server does; not many times in a row. */
+const STARTS_MAX = 10
+
+export async function startRedis(options: RedisServerOptions = {}): Promise<RedisServer> {
+  const folder = makeFolder()
+  const tls = options.tls === true ? makeCertificate(folder) : undefined
+  const listen = (port: number) =>
+    tls === undefined
+      ? [`port ${port}`]
+      : [
+          'port 0',
+          `tls-port ${port}`,
+          `tls-cert-file ${tls.certFile}`,
+          `tls-key-file ${tls.keyFile}`,
+          `tls-ca-cert-file ${tls.certFile}`,
+          'tls-auth-clients no',
+        ]
+  const { password, acl = [], args = [] } = options
+  const secrets = password === undefined ? [] : [`requirepass ${JSON.stringify(password)}`]
+  return startServer({
+    binary: redisBinary(options.flavor),
+    folder,
+    config: (port) => [...quick, ...listen(port), ...secrets, ...acl],
+    args,
+    password,
+    tls: tls && { ca: tls.ca },
+  })
+}
+
+/** Nothing goes to a disk, and a replica is served at once instead of after 5 seconds. */
+export const quick = [
+  `bind ${LOOPBACK}`,
+  "save ''",
+  'appendonly no',
+  'repl-diskless-sync yes',
+  'repl-diskless-sync-delay 0',
+]
+
+export interface ServerPlan {
+  readonly binary: string
+  readonly folder: string
+  /** The lines of the configuration for a server on this port. */
+  config(port: number): readonly string[]
+  readonly args: readonly string[]
+  readonly password?: string | undefined
+  readonly tls?: { readonly ca: string } | undefined
+}
+
+/** Starts what answers to PING: a server, a node of a cluster or a Sentinel. */
+export async function startServer(plan: ServerPlan): Promise<RedisServer> {
+  const started = await startOnFreePort(plan)
+  const { address } = started
+  let running = started.process
+  return {
+    ...address,
+    url: urlOf(address),
+    get pid() {
+      return running.pid
+    },
+    command: (name, ...args) => command(address, name, ...args),
+    kill: (signal) => running.kill(signal),
+    async restart() {
+      await running.end()
+      running = run(plan, address.port)
+      await untilReady(running, address)
+    },
+    async stop() {
+      await running.end()
+      removeFolder(plan.folder)
+    },
+  }
+}
+
+async function startOnFreePort(plan: ServerPlan) {
+  for (let starts = 1; ; starts += 1) {
+    const port = await freePort()
+    const address = { host: LOOPBACK, port, password: plan.password, tls: plan.tls }
+    const process = run(plan, port)
+    try {
+      await untilReady(process, address)
+      return { address, process }
+    } catch (error) {
+      await process.end()
+      const isTaken = /address already in use/i.test(process.output)
+      if (isTaken && starts < STARTS_MAX) continue
+      removeFolder(plan.folder)
+      throw error
+    }
+  }
+}
+
+function run(plan: ServerPlan, port: number): ServerProcess {
+  const file = join(plan.folder, 'server.conf')
+  writeFileSync(file, `${plan.config(port).join('\n')}\ndir ${plan.folder}\n`)
+  return new ServerProcess(plan.binary, [file, ...plan.args], plan.folder)
+}
+
+async function untilReady(process: ServerProcess, address: RedisAddress): Promise<void> {
+  const state = await until('the server answers', async () => {
+    if (process.hasEnded) return 'ended'
+    return (await command(address, 'PING')) === 'PONG' && 'ready'
+  })
+  if (state === 'ended') throw new Error(`the server ended at its start:\n${process.output}`)
+}
+
+async function command(
+  { host, port, password, tls }: RedisAddress,
+  name: string,
+  ...args: readonly (string | number)[]
+): Promise<unknown> {
+  const client = new Redis({
+    host,
+    port,
+    ...(password !== undefined && { password }),
+    ...(tls && { tls }),
+    protocol: 2,
+    lazyConnect: true,
+    enableReadyCheck: false,
+    disableClientInfo: true,
+    retryStrategy: () => null,
+    maxRetriesPerRequest: 0,
+  })
+  // A failure to connect is told by the promise; without a listener it would also be printed.
+  client.on('error', () => {})
+  try {
+    await client.connect()
+    return await client.call(name, ...args)
+  } finally {
+    client.disconnect()
+  }
+}
+
+function urlOf({ host, port, password, tls }: RedisAddress): string {
+  const secret = password === undefined ? '' : `:${encodeURIComponent(password)}@`
+  return `${tls === undefined ? 'redis' : 'rediss'}://${secret}${host}:${port}`
+}
