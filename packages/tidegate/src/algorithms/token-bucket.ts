@@ -9,6 +9,7 @@
  * `unitsPerMs` of them, so that nothing is ever rounded away.
  */
 
+import type { Decision } from '../decision.ts'
 import type { Algorithm, Judgement } from './algorithm.ts'
 
 export interface TokenBucketParams {
@@ -44,34 +45,45 @@ export const tokenBucket: Algorithm<TokenBucketParams, TokenBucketState> = {
   charge(state, cost, now, params, held): Judgement<TokenBucketState> {
     const { unitsPerToken, burst } = params
     const level = levelAt(state, now, params)
-    const capacity = (burst - held) * unitsPerToken
-    const wanted = cost * unitsPerToken
-    const allowed = level + wanted <= capacity || cost === 0
-    const after = allowed ? level + wanted : level
-    const used = Math.ceil(after / unitsPerToken)
+    const wanted = level + cost * unitsPerToken
+    const allowed = wanted <= (burst - held) * unitsPerToken || cost === 0
+    const after = allowed ? wanted : level
+    const isWritten = (allowed && cost > 0) || (state !== undefined && state.time > now)
     return {
-      state:
-        (allowed && cost > 0) || (state !== undefined && state.time > now)
-          ? stateOf(used, after, now, params)
-          : state,
-      decision: {
-        allowed,
-        limit: burst,
-        remaining: Math.max(0, burst - held - used),
-        retryAfterMs: allowed ? 0 : waitMs(cost, level + wanted - capacity, held, params),
-        resetAfterMs: drainMs(after, params),
-        granted: allowed ? cost : 0,
-        degraded: null,
-      },
+      state: isWritten ? stateOf(after, now, params) : state,
+      decision: bucketDecision(allowed, after, cost, params, held),
     }
   },
 
   adjust(state, units, now, params) {
     const level = levelAt(state, now, params) + units * params.unitsPerToken
-    return level > 0
-      ? stateOf(Math.ceil(level / params.unitsPerToken), level, now, params)
-      : undefined
+    return level > 0 ? stateOf(level, now, params) : undefined
   },
+}
+
+/** The decision on a cost, given the level in units that it has led to. */
+export function bucketDecision(
+  allowed: boolean,
+  level: number,
+  cost: number,
+  params: TokenBucketParams,
+  held: number,
+): Decision {
+  const { unitsPerToken, burst } = params
+  const most = burst - held
+  return {
+    allowed,
+    limit: burst,
+    remaining: Math.max(0, most - Math.ceil(level / unitsPerToken)),
+    retryAfterMs: allowed
+      ? 0
+      : cost > most
+        ? Infinity
+        : drainMs(level + (cost - most) * unitsPerToken, params),
+    resetAfterMs: drainMs(level, params),
+    granted: allowed ? cost : 0,
+    degraded: null,
+  }
 }
 
 /**
@@ -88,19 +100,11 @@ function levelAt(state: TokenBucketState | undefined, now: number, params: Token
 }
 
 /** The level as whole tokens: it was that many a little while ago. */
-function stateOf(
-  used: number,
-  level: number,
-  now: number,
-  params: TokenBucketParams,
-): TokenBucketState {
+function stateOf(level: number, now: number, params: TokenBucketParams): TokenBucketState {
+  const used = Math.ceil(level / params.unitsPerToken)
   const drained = used * params.unitsPerToken - level
   const agoMs = drainMs(drained, params)
   return { used, time: now - agoMs, part: agoMs * params.unitsPerMs - drained }
-}
-
-function waitMs(cost: number, units: number, held: number, params: TokenBucketParams): number {
-  return cost > params.burst - held ? Infinity : drainMs(units, params)
 }
 
 function drainMs(units: number, params: TokenBucketParams): number {

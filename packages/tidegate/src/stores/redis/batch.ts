@@ -8,7 +8,14 @@ import type { Limit } from '../../algorithms/limit.ts'
 import type { TokenBucketParams } from '../../algorithms/token-bucket.ts'
 import type { Decision } from '../../decision.ts'
 import type { Charge, ChargeMode } from '../store.ts'
-import { decisionAt, LimitArgs, modeArg, readReply, type ScriptCall } from './script-call.ts'
+import {
+  bucketDecisionAt,
+  decisionAt,
+  LimitArgs,
+  modeArg,
+  readReply,
+  type ScriptCall,
+} from './script-call.ts'
 import { chargeScript, chargeTokenBucketScript } from './scripts.generated.ts'
 
 /** A group and who waits for it. */
@@ -118,9 +125,8 @@ function bucketCall(
     waiting,
     settle(reply) {
       const left: Pending[] = []
-      for (let at = 0; at < waiting.length; at++) {
-        const one = waiting[at] as Pending
-        const decision = decisionAt(reply, at, limit)
+      for (const [at, one] of waiting.entries()) {
+        const decision = bucketDecisionAt(reply, at, limit, cost)
         if (decision === undefined) left.push(one)
         else one.resolve([decision])
       }
@@ -163,9 +169,7 @@ function settleEntry(pending: readonly Pending[], reply: unknown, at: number): v
   const [first] = pending
   const group = first?.group ?? []
   if (pending.length === 1) {
-    first?.resolve(
-      group.map(({ limit }, index) => decisionAt(reply, at + index, limit) as Decision),
-    )
+    first?.resolve(group.map(({ limit }, index) => decisionAt(reply, at + index, limit)))
     return
   }
   // Charges that were sent as one: the first ones have what was granted, in order.
@@ -176,7 +180,7 @@ function settleEntry(pending: readonly Pending[], reply: unknown, at: number): v
     const laterUnits = isGranted ? (own.granted - 1 - place) * cost : 0
     const granted = isGranted ? cost : -1
     const integers = [0, granted, own.remaining + laterUnits, own.retry, own.reset]
-    one.resolve([decisionAt(integers, 0, limit) as Decision])
+    one.resolve([decisionAt(integers, 0, limit)])
   }
 }
 

@@ -96,7 +96,7 @@ class Redis implements Store {
     ])
     const args = [this.#timeArg(), ...limits.write(this.#serverNow()), ...adjustments]
     const reply = await this.#call({ script: adjustScript, keys, args })
-    return group.map(({ limit }, at) => decisionAt(reply, at, limit) as Decision)
+    return group.map(({ limit }, at) => decisionAt(reply, at, limit))
   }
 
   async reset(group: readonly Counter[]): Promise<void> {

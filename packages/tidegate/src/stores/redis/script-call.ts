@@ -6,6 +6,7 @@
 import { algorithmNames } from '../../algorithms/algorithm.ts'
 import { calendarWindow } from '../../algorithms/calendar.ts'
 import type { Limit } from '../../algorithms/limit.ts'
+import { bucketDecision, type TokenBucketParams } from '../../algorithms/token-bucket.ts'
 import type { Decision } from '../../decision.ts'
 import type { ChargeMode } from '../store.ts'
 import type { RedisScript } from './scripts.generated.ts'
@@ -76,8 +77,8 @@ function windowStarts(calendar: Parameters<typeof calendarWindow>[1], now: numbe
 /** Integers per counter, behind the time. */
 const REPLY_STEP = 4
 
-/** Nothing was done to the counter: it is for the general script. */
-const NOT_DONE = -2
+/** In a reply of charge-token-bucket.lua: nothing was done, the counter is for charge.lua. */
+const NOT_DONE = -1
 
 /** The integers of a reply for one counter; -1 stands for denied, and for never. */
 export function readReply(reply: unknown, at: number) {
@@ -91,10 +92,9 @@ export function readReply(reply: unknown, at: number) {
   }
 }
 
-/** The decision on one counter; undefined where the script has left it to the general one. */
-export function decisionAt(reply: unknown, at: number, limit: Limit): Decision | undefined {
+/** The decision on one counter, from a reply of charge.lua or adjust.lua. */
+export function decisionAt(reply: unknown, at: number, limit: Limit): Decision {
   const { granted, remaining, retry, reset } = readReply(reply, at)
-  if (granted === NOT_DONE) return undefined
   const allowed = granted >= 0
   return {
     allowed,
@@ -105,6 +105,20 @@ export function decisionAt(reply: unknown, at: number, limit: Limit): Decision |
     granted: allowed ? granted : 0,
     degraded: null,
   }
+}
+
+/** The same from a reply of charge-token-bucket.lua; undefined where nothing was done. */
+export function bucketDecisionAt(
+  reply: unknown,
+  at: number,
+  limit: TokenBucketParams,
+  cost: number,
+): Decision | undefined {
+  const level = (reply as readonly number[])[at + 1] as number
+  if (level === NOT_DONE) return undefined
+  return level >= 0
+    ? bucketDecision(true, level, cost, limit, 0)
+    : bucketDecision(false, -2 - level, cost, limit, 0)
 }
 
 function duration(ms: number): number {

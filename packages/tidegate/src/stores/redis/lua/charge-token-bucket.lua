@@ -5,9 +5,9 @@
 
   KEYS     the counters
   ARGV     the time in ms, or -1 for the server's; the cost; burst, units per token, units per ms
-  Returns  integers: the time in ms, then for each counter: granted units, -1 if denied, or -2 if it
-           is not for this script and nothing was done; remaining units; retry time in ms, -1 for
-           never; reset time in ms, -1 for never
+  Returns  integers: the time in ms, then for each counter the level in units: as it is now if the
+           cost was granted; if it was denied, the negative of it less 2; or -1 if the counter is not
+           for this script and nothing was done. What is left, and when, follows from the level
   Expiry   of each counter exactly when the level has drained to zero
 ]]
 local now = tonumber(ARGV[1])
@@ -17,10 +17,10 @@ if now < 0 then
 end
 local cost, burst = tonumber(ARGV[2]), tonumber(ARGV[3])
 local scale, rate = tonumber(ARGV[4]), tonumber(ARGV[5])
-local call, ceil, sub = redis.call, math.ceil, string.sub
+local call, ceil, sub, format = redis.call, math.ceil, string.sub, string.format
 local capacity, wanted = burst * scale, cost * scale
-local reply, at = { now }, 1
-for _, key in ipairs(KEYS) do
+local reply = { now }
+for at, key in ipairs(KEYS) do
   local value, level = call('GET', key), 0
   if value then
     local used, time, part = tonumber(sub(value, 1, -14)), tonumber(sub(value, -13)), 0
@@ -37,26 +37,23 @@ for _, key in ipairs(KEYS) do
     end
   end
   if not level then
-    reply[at + 1], reply[at + 2], reply[at + 3], reply[at + 4] = -2, 0, 0, 0
+    reply[at + 1] = -1
   elseif level + wanted <= capacity then
     level = level + wanted
-    local used, reset = ceil(level / scale), ceil(level / rate)
+    local used = ceil(level / scale)
     local drained = used * scale - level
     local ago = ceil(drained / rate)
     local part, time = ago * rate - drained, now - ago
-    local text = used .. time
+    local text
     if part > 0 or time < 1e12 or used >= 900000 then
-      text = string.format('%d:%d:%d', used, time, part)
+      text = format('%.0f:%.0f:%.0f', used, time, part)
+    else
+      text = used .. time
     end
-    call('SET', key, text, 'PX', reset)
-    reply[at + 1], reply[at + 2], reply[at + 3], reply[at + 4] = cost, burst - used, 0, reset
+    call('SET', key, text, 'PX', ceil(level / rate))
+    reply[at + 1] = level
   else
-    local remaining, retry, reset = burst - ceil(level / scale), -1, 0
-    if remaining < 0 then remaining = 0 end
-    if cost <= burst then retry = ceil((level + wanted - capacity) / rate) end
-    if level > 0 then reset = rate > 0 and ceil(level / rate) or -1 end
-    reply[at + 1], reply[at + 2], reply[at + 3], reply[at + 4] = -1, remaining, retry, reset
+    reply[at + 1] = -2 - level
   end
-  at = at + 4
 end
 return reply

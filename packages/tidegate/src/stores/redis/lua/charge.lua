@@ -49,23 +49,29 @@ local function charge_one(key, limit, cost)
     charge_beside(limit.algorithm, before, holds, cost, now, limit)
   if is_moved or is_changed(before, after, holds, holds) then
     store_counter(key, limit, after, holds, now, reset)
+  else
+    prolong_counter(key, reset)
   end
   answer(allowed and cost or -1, remaining, retry, reset)
 end
 
 local function charge_times(key, limit, cost, times)
   local algorithm = limit.algorithm
-  local before, holds = load_counter(key, limit, now)
-  local _, _, remaining, _, reset = charge_beside(algorithm, before, holds, 0, now, limit)
+  local before, holds, is_moved = load_counter(key, limit, now)
+  local after, _, remaining, _, reset = charge_beside(algorithm, before, holds, 0, now, limit)
   local granted = cost == 0 and times or math.min(times, math.floor(remaining / cost))
-  local after, retry = before, 0
+  local retry = 0
   if granted > 0 and cost > 0 then
     after, _, remaining, _, reset =
       charge_beside(algorithm, before, holds, granted * cost, now, limit)
+  end
+  if is_moved or is_changed(before, after, holds, holds) then
     store_counter(key, limit, after, holds, now, reset)
+    if granted < times then after, holds = load_counter(key, limit, now) end
+  else
+    prolong_counter(key, reset)
   end
   if granted < times then
-    if granted > 0 then after, holds = load_counter(key, limit, now) end
     _, _, _, retry = charge_beside(algorithm, after, holds, cost, now, limit)
   end
   answer(granted, remaining, retry, reset)
@@ -99,6 +105,8 @@ end
 local function keep(counter, after, holds, reset)
   if counter.is_moved or is_changed(counter.state, after, counter.holds, holds) then
     store_counter(counter.key, counter.limit, after, holds, now, reset)
+  else
+    prolong_counter(counter.key, reset)
   end
 end
 

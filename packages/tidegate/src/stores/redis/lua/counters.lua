@@ -37,12 +37,13 @@ local function read_limits()
   return limits
 end
 
--- The state and the open holds of a key, and whether these have to be kept as they are now.
+-- The state and the open holds of a key, and whether either has to be kept as it is now.
 local function load_counter(key, limit, now, is_look)
   local algorithm = limit.algorithm
   if algorithm.load_list then
-    local state, holds = algorithm.load_list(key, now, is_look)
-    return state, open_holds(holds, now)
+    local state, all, is_ahead = algorithm.load_list(key, now, is_look)
+    local holds, is_moved = open_holds(all, now)
+    return state, holds, is_moved or is_ahead
   end
   local value = redis.call('GET', key)
   if not value then return nil, {}, false end
@@ -67,6 +68,12 @@ local function store_counter(key, limit, state, holds, now, reset)
   local value = state and algorithm.save(state, has_holds, reset) or algorithm.none
   if has_holds then value = value .. cmsgpack.pack(holds) end
   redis.call('SET', key, value, 'PX', reset)
+end
+
+-- A counter that is not changed lasts longer under a limit that drains more slowly than before. One
+-- millisecond may have passed since the time was read.
+local function prolong_counter(key, reset)
+  if reset > 0 and reset > redis.call('PTTL', key) + 1 then redis.call('PEXPIRE', key, reset) end
 end
 
 -- Stores a counter that was adjusted, and tells what is left of it and when nothing is used.

@@ -9,7 +9,7 @@ local function by_expiry(one, other)
 end
 
 -- Without the expired, and with none that lasts longer from now than it was granted for; also
--- whether there were such, from before the clock jumped back, which has to be kept.
+-- whether there were such, which has to be kept, so that a clock that jumps back revives none.
 local function open_holds(holds, now)
   local open, is_moved = {}, false
   for _, hold in ipairs(holds) do
@@ -20,7 +20,7 @@ local function open_holds(holds, now)
     end
   end
   if is_moved then table.sort(open, by_expiry) end
-  return open, is_moved
+  return open, is_moved or #open < #holds
 end
 
 local function held_units(holds)

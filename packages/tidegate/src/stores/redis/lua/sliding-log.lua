@@ -47,18 +47,19 @@ local function log_bring_to_present(key, now)
   redis.call('RPUSH', key, last)
 end
 
--- Loads the state and the holds; looking does not write.
+-- Loads the state and the holds, and whether it was brought to the present; looking does not write.
 function sliding_log.load_list(key, now, is_look)
   local last = redis.call('LINDEX', key, -1)
-  if not last then return nil, {} end
+  if not last then return nil, {}, false end
   local newest = redis.call('LINDEX', key, -2)
-  if newest and not is_look and log_read(newest) > now then log_bring_to_present(key, now) end
+  local is_ahead = newest and not is_look and log_read(newest) > now
+  if is_ahead then log_bring_to_present(key, now) end
   local sum, holds = tonumber(last), {}
   if not sum then
     local packed = cmsgpack.unpack(last)
     sum, holds = packed[1], packed[2]
   end
-  return { key, sum, redis.call('LLEN', key) - 1, 0, 0 }, holds
+  return { key, sum, redis.call('LLEN', key) - 1, 0, 0 }, holds, is_ahead
 end
 
 -- Walks from an entry on until `visit` returns something.
