@@ -14,6 +14,8 @@ export const errorCodes = [
   'wrong-use',
   /** A reservation was committed a second time. */
   'already-settled',
+  /** A store has more calls waiting than it may have. */
+  'overloaded',
   /** The limiter was closed. */
   'closed',
 ] as const

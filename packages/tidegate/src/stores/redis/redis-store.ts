@@ -46,6 +46,15 @@ const BATCH_MAX = 128
  */
 const IN_FLIGHT_MAX = 4
 
+/**
+ * Groups that wait to be sent. Each takes some 500 bytes; a server that is this far behind would
+ * need more than a tenth of a second to judge them.
+ */
+const PENDING_MAX = 50_000
+
+/** A calendar that is refused although the clocks agree better than this will be refused again. */
+const SKEW_MS_MIN = 3_600_000
+
 export function redisStore(client: RedisClient, options: RedisStoreOptions = {}): Store {
   checkOptions(options, 'redisStore', ['prefix', 'clock'])
   const { prefix = PREFIX_DEFAULT, clock } = options
@@ -80,6 +89,7 @@ class Redis implements Store {
         void this.#send([{ group, keys, mode, resolve, reject }])
         return
       }
+      if (this.#pending.length >= PENDING_MAX) throw overloaded()
       this.#pending.push({ group, keys, mode, resolve, reject })
       if (!this.#isScheduled && this.#inFlight < IN_FLIGHT_MAX) this.#schedule()
     })
@@ -135,8 +145,10 @@ class Redis implements Store {
   }
 
   async #send(batch: readonly Pending[]): Promise<void> {
-    const calls = writeCalls(batch, this.#serverNow(), this.#timeArg())
-    await Promise.all(calls.map((call) => this.#sendCall(call)))
+    const [first, ...others] = writeCalls(batch, this.#serverNow(), this.#timeArg())
+    if (first === undefined) return
+    if (others.length === 0) await this.#sendCall(first)
+    else await Promise.all([first, ...others].map((call) => this.#sendCall(call)))
   }
 
   async #sendCall(call: BatchCall): Promise<void> {
@@ -145,7 +157,14 @@ class Redis implements Store {
       if (left.length === 0) return
       await this.#sendCall(writeGeneralCall(left, this.#serverNow(), this.#timeArg()))
     } catch (error) {
-      for (const { reject } of call.waiting) reject(error)
+      const serverNow = timeOfRefusal(error)
+      if (serverNow === undefined || Math.abs(serverNow - this.#serverNow()) < SKEW_MS_MIN) {
+        for (const { reject } of call.waiting) reject(error)
+        return
+      }
+      // Refused before it wrote anything, because this process's clock is days off. Now it knows.
+      this.#learnTime(serverNow)
+      await this.#sendCall(writeGeneralCall(call.waiting, this.#serverNow(), this.#timeArg()))
     }
   }
 
@@ -155,8 +174,12 @@ class Redis implements Store {
       if (isNoScript(error)) return this.#caller.eval(script.text, keys, args)
       throw error
     })
-    if (Array.isArray(reply)) this.#offsetMs = Number(reply[0]) - systemClock.now()
+    if (Array.isArray(reply)) this.#learnTime(Number(reply[0]))
     return reply
+  }
+
+  #learnTime(serverNow: number): void {
+    this.#offsetMs = serverNow - systemClock.now()
   }
 
   #timeArg(): string {
@@ -166,6 +189,17 @@ class Redis implements Store {
   #serverNow(): number {
     return this.#testClock?.now() ?? systemClock.now() + this.#offsetMs
   }
+}
+
+function overloaded(): TidegateError {
+  const message = `the Redis store has ${PENDING_MAX} calls waiting; the server is too far behind`
+  return new TidegateError('overloaded', message)
+}
+
+/** The server's time, where it refused a calendar because none of its windows holds it. */
+function timeOfRefusal(error: unknown): number | undefined {
+  const match = error instanceof Error ? /TIDEGATE-WINDOW (\d+)/.exec(error.message) : null
+  return match === null ? undefined : Number(match[1])
 }
 
 function isNoScript(error: unknown): boolean {

@@ -17,7 +17,7 @@
 -- @include counters
 
 local now = read_now()
-local limits = read_limits()
+local limits = read_limits(now)
 local reply = { now }
 
 for _, key in ipairs(KEYS) do

@@ -8,7 +8,8 @@
   Returns  integers: the time in ms, then for each counter the level in units: as it is now if the
            cost was granted; if it was denied, the negative of it less 2; or -1 if the counter is not
            for this script and nothing was done. What is left, and when, follows from the level
-  Expiry   of each counter exactly when the level has drained to zero
+  Expiry   of each counter exactly when the level has drained to zero, at most 400 days; also where it
+           was denied under a limit that drains more slowly than the one before
 ]]
 local now = tonumber(ARGV[1])
 if now < 0 then
@@ -19,6 +20,7 @@ local cost, burst = tonumber(ARGV[2]), tonumber(ARGV[3])
 local scale, rate = tonumber(ARGV[4]), tonumber(ARGV[5])
 local call, ceil, sub, format = redis.call, math.ceil, string.sub, string.format
 local capacity, wanted = burst * scale, cost * scale
+local LIFETIME_MAX = 34560000000
 local reply = { now }
 for at, key in ipairs(KEYS) do
   local value, level = call('GET', key), 0
@@ -50,9 +52,16 @@ for at, key in ipairs(KEYS) do
     else
       text = used .. time
     end
-    call('SET', key, text, 'PX', ceil(level / rate))
+    local reset = ceil(level / rate)
+    if reset > LIFETIME_MAX then reset = LIFETIME_MAX end
+    call('SET', key, text, 'PX', reset)
     reply[at + 1] = level
   else
+    if level > 0 and rate > 0 then
+      local reset = ceil(level / rate)
+      if reset > LIFETIME_MAX then reset = LIFETIME_MAX end
+      if reset > call('PTTL', key) + 1 then call('PEXPIRE', key, reset) end
+    end
     reply[at + 1] = -2 - level
   end
 end

@@ -23,7 +23,7 @@
 local ALL, PARTIAL, PEEK = 0, 1, 2
 
 local now = read_now()
-local limits = read_limits()
+local limits = read_limits(now)
 local reply = { now }
 local replied = 1
 
@@ -39,7 +39,7 @@ end
 local function is_changed(before, after, holds_before, holds)
   if holds ~= holds_before then return true end
   if after == before then return false end
-  if after and after[5] then return after[4] > 0 or after[5] > 0 end
+  if after and after[5] then return after[4] > 0 or after[5] > 0 or after[6] end
   return true
 end
 
@@ -151,14 +151,13 @@ local function read_charges(size)
   return charges
 end
 
-local function load_group(charges, mode)
+local function load_group(charges)
   local counters = {}
   for at, charge in ipairs(charges) do
     key_at = key_at + 1
     local counter = { key = KEYS[key_at], limit = charge[1], cost = charge[2] }
     counter.ttl, counter.id = charge[3], charge[4]
-    counter.state, counter.holds, counter.is_moved =
-      load_counter(counter.key, counter.limit, now, mode == PEEK)
+    counter.state, counter.holds, counter.is_moved = load_counter(counter.key, counter.limit, now)
     counters[at] = counter
   end
   return counters
@@ -177,7 +176,7 @@ while position < #ARGV do
         charge_times(KEYS[key_at], first[1], first[2], times)
       end
     else
-      charge_group(load_group(charges, mode), mode)
+      charge_group(load_group(charges), mode)
     end
   end
 end

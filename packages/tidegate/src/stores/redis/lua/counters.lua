@@ -27,23 +27,24 @@ local function read_now()
   return tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
 end
 
-local function read_limits()
+-- Whatever can be wrong with a limit shows here, before anything is written.
+local function read_limits(now)
   local limits = {}
   for at = 1, next_number() do
     local limit = { algorithm = algorithms[next_number()] }
     for param = 1, next_number() do limit[param] = next_number() end
+    if limit.algorithm.check then limit.algorithm.check(limit, now) end
     limits[at] = limit
   end
   return limits
 end
 
--- The state and the open holds of a key, and whether either has to be kept as it is now.
-local function load_counter(key, limit, now, is_look)
+-- The state and the open holds of a key, and whether these have to be kept as they are now.
+local function load_counter(key, limit, now)
   local algorithm = limit.algorithm
   if algorithm.load_list then
-    local state, all, is_ahead = algorithm.load_list(key, now, is_look)
-    local holds, is_moved = open_holds(all, now)
-    return state, holds, is_moved or is_ahead
+    local state, holds = algorithm.load_list(key)
+    return state, open_holds(holds, now)
   end
   local value = redis.call('GET', key)
   if not value then return nil, {}, false end
@@ -73,6 +74,7 @@ end
 -- A counter that is not changed lasts longer under a limit that drains more slowly than before. One
 -- millisecond may have passed since the time was read.
 local function prolong_counter(key, reset)
+  if reset > LIFETIME_MAX then reset = LIFETIME_MAX end
   if reset > 0 and reset > redis.call('PTTL', key) + 1 then redis.call('PEXPIRE', key, reset) end
 end
 
@@ -81,7 +83,7 @@ local function settle_counter(key, limit, state, holds, now)
   local algorithm = limit.algorithm
   if algorithm.load_list then
     algorithm.store_list(key, state, holds, now, limit[2])
-    state, holds = algorithm.load_list(key, now)
+    state, holds = algorithm.load_list(key)
   end
   local _, _, remaining, _, reset = charge_beside(algorithm, state, holds, 0, now, limit)
   if not algorithm.load_list then

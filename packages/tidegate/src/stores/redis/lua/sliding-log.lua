@@ -3,7 +3,8 @@
   whole for every request.
 
   Params   p[1] limit, p[2] length in ms
-  State    { key, sum of the costs, entries, entries that left the window, cost to append }
+  State    { key, sum of the costs, entries, entries that left the window, cost to append, whether
+           there are entries from the future to be brought to the present }
   Value    a list of whole numbers, the oldest first: (time in ms since 2020) * 4096 + cost, a cost
            above 4095 in several entries; last the sum, or the sum and the holds packed together.
            A list keeps such a number in 10 bytes
@@ -47,19 +48,16 @@ local function log_bring_to_present(key, now)
   redis.call('RPUSH', key, last)
 end
 
--- Loads the state and the holds, and whether it was brought to the present; looking does not write.
-function sliding_log.load_list(key, now, is_look)
+-- Loads the state and the holds; nothing is written before the state is stored.
+function sliding_log.load_list(key)
   local last = redis.call('LINDEX', key, -1)
-  if not last then return nil, {}, false end
-  local newest = redis.call('LINDEX', key, -2)
-  local is_ahead = newest and not is_look and log_read(newest) > now
-  if is_ahead then log_bring_to_present(key, now) end
+  if not last then return nil, {} end
   local sum, holds = tonumber(last), {}
   if not sum then
     local packed = cmsgpack.unpack(last)
     sum, holds = packed[1], packed[2]
   end
-  return { key, sum, redis.call('LLEN', key) - 1, 0, 0 }, holds, is_ahead
+  return { key, sum, redis.call('LLEN', key) - 1, 0, 0 }, holds
 end
 
 -- Walks from an entry on until `visit` returns something.
@@ -92,10 +90,13 @@ local function log_wait(state, gone, units, now, p)
   end) or -1
 end
 
+-- When the newest entry leaves the window, and whether it is from the future.
 local function log_reset(state, now, p)
-  if state[5] > 0 then return p[2] end
-  if state[2] == 0 then return 0 end
-  return math.min(log_read(redis.call('LINDEX', state[1], -2)), now) + p[2] - now
+  local newest = now
+  if state[3] > state[4] then newest = log_read(redis.call('LINDEX', state[1], -2)) end
+  if state[5] > 0 then return p[2], newest > now end
+  if state[2] == 0 then return 0, false end
+  return math.min(newest, now) + p[2] - now, newest > now
 end
 
 function sliding_log.charge(state, cost, now, p, held)
@@ -112,7 +113,8 @@ function sliding_log.charge(state, cost, now, p, held)
   if not allowed then
     retry = state and log_wait(state, gone, sum + cost - capacity, now, p) or -1
   end
-  local reset = log_reset(after, now, p)
+  local reset, is_ahead = log_reset(after, now, p)
+  after[6] = is_ahead
   return after, allowed, math.max(0, capacity - after[2]), retry, reset
 end
 
@@ -147,6 +149,7 @@ function sliding_log.store_list(key, state, holds, now, reset)
     return
   end
   if state and state[4] > 0 then redis.call('LTRIM', key, state[4], -1) end
+  if state and state[6] then log_bring_to_present(key, now) end
   redis.call('RPOP', key)
   if state then log_push(key, now, state[5]) end
   local last = sum
