@@ -6,7 +6,7 @@ export interface RedisScript {
 }
 
 export const chargeScript: RedisScript = {
-  sha1: 'b48f9e4db4aa44f518ca084bcd7e5a63631fffc5',
+  sha1: 'af34d98470b3070aae398557ec5bdf4970ce9e2f',
   text: [
   "local token_bucket = { none = '0:0:0|' }",
   "function token_bucket.load(value)",
@@ -157,8 +157,10 @@ export const chargeScript: RedisScript = {
   "return { key, sum, redis.call('LLEN', key) - 1, 0, 0 }, holds",
   "end",
   "local function log_walk(state, from, visit)",
+  "local step = 1",
   "while from < state[3] do",
-  "local stop = math.min(from + LOG_STEP, state[3]) - 1",
+  "local stop = math.min(from + step, state[3]) - 1",
+  "step = math.min(step * 4, LOG_STEP)",
   "for _, text in ipairs(redis.call('LRANGE', state[1], from, stop)) do",
   "local time, cost = log_read(text)",
   "local found = visit(time, cost)",
@@ -227,7 +229,7 @@ export const chargeScript: RedisScript = {
   "end",
   "end",
   "redis.call('RPUSH', key, last)",
-  "return after[2] > 0 and after or nil",
+  "return after",
   "end",
   "function sliding_log.store_list(key, state, holds, now, reset)",
   "local sum = state and state[2] or 0",
@@ -642,7 +644,7 @@ export const chargeTokenBucketScript: RedisScript = {
 }
 
 export const adjustScript: RedisScript = {
-  sha1: 'ccdbb5309283cebc36a32024b542904029d00cf1',
+  sha1: '0edfa015779932fcef4cf0e40a581c9149480b33',
   text: [
   "local token_bucket = { none = '0:0:0|' }",
   "function token_bucket.load(value)",
@@ -793,8 +795,10 @@ export const adjustScript: RedisScript = {
   "return { key, sum, redis.call('LLEN', key) - 1, 0, 0 }, holds",
   "end",
   "local function log_walk(state, from, visit)",
+  "local step = 1",
   "while from < state[3] do",
-  "local stop = math.min(from + LOG_STEP, state[3]) - 1",
+  "local stop = math.min(from + step, state[3]) - 1",
+  "step = math.min(step * 4, LOG_STEP)",
   "for _, text in ipairs(redis.call('LRANGE', state[1], from, stop)) do",
   "local time, cost = log_read(text)",
   "local found = visit(time, cost)",
@@ -863,7 +867,7 @@ export const adjustScript: RedisScript = {
   "end",
   "end",
   "redis.call('RPUSH', key, last)",
-  "return after[2] > 0 and after or nil",
+  "return after",
   "end",
   "function sliding_log.store_list(key, state, holds, now, reset)",
   "local sum = state and state[2] or 0",

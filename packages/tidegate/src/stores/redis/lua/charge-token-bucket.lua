@@ -6,10 +6,10 @@
   KEYS     the counters
   ARGV     the time in ms, or -1 for the server's; the cost; burst, units per token, units per ms
   Returns  integers: the time in ms, then for each counter the level in units: as it is now if the
-           cost was granted; if it was denied, the negative of it less 2; or -1 if the counter is not
-           for this script and nothing was done. What is left, and when, follows from the level
-  Expiry   of each counter exactly when the level has drained to zero, at most 400 days; also where it
-           was denied under a limit that drains more slowly than the one before
+           cost was granted; if it was denied, the negative of it less 2; or -1 if the counter is
+           not for this script and nothing was done. What is left, and when, follows from the level
+  Expiry   of each counter exactly when the level has drained to zero, at most 400 days; also where
+           it was denied under a limit that drains more slowly than the one before
 ]]
 local now = tonumber(ARGV[1])
 if now < 0 then

@@ -60,10 +60,13 @@ function sliding_log.load_list(key)
   return { key, sum, redis.call('LLEN', key) - 1, 0, 0 }, holds
 end
 
--- Walks from an entry on until `visit` returns something.
+-- Walks from an entry on until `visit` returns something, mostly at the first, so with longer steps
+-- the farther it gets.
 local function log_walk(state, from, visit)
+  local step = 1
   while from < state[3] do
-    local stop = math.min(from + LOG_STEP, state[3]) - 1
+    local stop = math.min(from + step, state[3]) - 1
+    step = math.min(step * 4, LOG_STEP)
     for _, text in ipairs(redis.call('LRANGE', state[1], from, stop)) do
       local time, cost = log_read(text)
       local found = visit(time, cost)
@@ -139,7 +142,7 @@ function sliding_log.adjust(state, units, now, p)
     end
   end
   redis.call('RPUSH', key, last)
-  return after[2] > 0 and after or nil
+  return after
 end
 
 function sliding_log.store_list(key, state, holds, now, reset)

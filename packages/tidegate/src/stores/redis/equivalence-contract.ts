@@ -1,0 +1,397 @@
+/**
+ * Runs random histories through the memory store and through Redis, and compares: every decision,
+ * and what lies in Redis with what the pure functions hold, read as the headers of lua/ describe it.
+ *
+ * Histories run side by side in a cohort, which shares a clock and a store, so that their steps
+ * travel together in one command. The clock is not the server's: a counter that the server would
+ * really forget during a run is forgotten on both sides instead, after its decision was compared.
+ */
+
+import type { Redis } from 'ioredis'
+import { expect } from 'vitest'
+import { dropHold, type Holds, openHolds } from '../../algorithms/holds.ts'
+import { algorithmNamed } from '../../algorithms/limit.ts'
+import { logEntries, type SlidingLogState } from '../../algorithms/sliding-log.ts'
+import { type ManualClock, manualClock } from '../../clock.ts'
+import type { Decision } from '../../decision.ts'
+import { judge, judgeGroup, peekGroup, type Usage } from '../memory/judge.ts'
+import { type MemoryStore, memoryStore } from '../memory/memory-store.ts'
+import type { Adjustment, Charge, ChargeMode, Counter, Store } from '../store.ts'
+import { RedisKeys } from './redis-key.ts'
+import { redisStore } from './redis-store.ts'
+
+export type Operation =
+  | { readonly kind: 'charge'; readonly group: readonly Charge[]; readonly mode: ChargeMode }
+  /** The same plain charge so many times in one tick. */
+  | { readonly kind: 'burst'; readonly charge: Charge; readonly times: number }
+  | { readonly kind: 'adjust'; readonly group: readonly Adjustment[] }
+  | { readonly kind: 'reset'; readonly group: readonly Counter[] }
+
+export interface Cohort {
+  readonly startMs: number
+  /** How the clock moves before each step; backwards where negative. */
+  readonly moves: readonly number[]
+  /** For each history, an operation per step. */
+  readonly histories: readonly (readonly Operation[])[]
+}
+
+/** Longer than a cohort takes, so that no key expires while it runs. */
+const LASTING_MS = 10_000
+
+/** The two clocks are read at slightly different moments and count whole milliseconds. */
+const TICK_MS = 2
+
+const LIFETIME_MS_MAX = 400 * 86_400_000
+
+const INSPECTED_EVERY = 4
+
+const PREFIX = 'tg'
+
+/** A counter as it must be kept. */
+interface Kept {
+  readonly counter: Counter
+  readonly state: object | undefined
+  readonly holds: Holds
+  /** When nothing is used any more, so that a store may have forgotten it. */
+  readonly forgetAt: number
+  /** Between which moments of this process it must expire. */
+  readonly expiresFrom: number
+  readonly expiresUntil: number
+}
+
+export async function runCohort(client: Redis, cohort: Cohort): Promise<void> {
+  await client.flushall()
+  const clock = manualClock(cohort.startMs)
+  const redis = redisStore(client, { clock, prefix: PREFIX })
+  const model = new Model(clock)
+  for (const [at, moveMs] of cohort.moves.entries()) {
+    clock.jump(moveMs)
+    await model.expire(client)
+    const operations = cohort.histories.flatMap((history) => history[at] ?? [])
+    model.sentAt = performance.now()
+    const replies = await Promise.all(operations.map((operation) => perform(redis, operation)))
+    model.repliedAt = performance.now()
+    for (const [index, operation] of operations.entries()) {
+      const isOrdered = operation.kind !== 'burst' || model.isPlain(operation.charge)
+      compare(operation, replies[index] ?? [], model.perform(operation), isOrdered)
+    }
+    await model.settle(client)
+    const isLast = at === cohort.moves.length - 1
+    if (isLast || at % INSPECTED_EVERY === 0) await inspect(client, model)
+  }
+}
+
+async function perform(store: Store, operation: Operation): Promise<readonly Decision[]> {
+  switch (operation.kind) {
+    case 'charge':
+      return store.charge(operation.group, operation.mode)
+    case 'burst': {
+      const { charge, times } = operation
+      const each = Array.from({ length: times }, () => store.charge([charge], 'all'))
+      return (await Promise.all(each)).flat()
+    }
+    case 'adjust':
+      return store.adjust(operation.group)
+    case 'reset':
+      await store.reset(operation.group)
+      return []
+  }
+}
+
+function compare(
+  operation: Operation,
+  actual: readonly Decision[],
+  expected: readonly Decision[],
+  isOrdered: boolean,
+): void {
+  const context = () => `after ${JSON.stringify(operation)}`
+  if (operation.kind !== 'burst') {
+    if (!isSame(actual, expected)) expect(actual, context()).toEqual(expected)
+    return
+  }
+  // They may travel in several commands, and those in one tell the reset time after the last. One
+  // that travels alone and is left to the general script comes after the others.
+  const resets = new Set(expected.map(({ resetAfterMs }) => resetAfterMs))
+  for (const { resetAfterMs } of actual) expect(resets, context()).toContain(resetAfterMs)
+  const rest = (all: readonly Decision[]) => {
+    const decisions = all.map((one) => ({ ...one, resetAfterMs: 0 }))
+    return isOrdered
+      ? decisions
+      : decisions.sort((a, b) => b.remaining - a.remaining || b.granted - a.granted)
+  }
+  expect(rest(actual), context()).toEqual(rest(expected))
+}
+
+/** A hundred times faster than `expect`, which is left to explain the difference. */
+function isSame(actual: readonly Decision[], expected: readonly Decision[]): boolean {
+  return (
+    actual.length === expected.length &&
+    actual.every((one, at) => {
+      const other = expected[at]
+      return (
+        one.allowed === other?.allowed &&
+        one.limit === other.limit &&
+        one.remaining === other.remaining &&
+        one.retryAfterMs === other.retryAfterMs &&
+        one.resetAfterMs === other.resetAfterMs &&
+        one.granted === other.granted &&
+        one.degraded === other.degraded
+      )
+    })
+  )
+}
+
+/** The pure functions with what they hold, beside the memory store, which does not show it. */
+class Model {
+  readonly clock: ManualClock
+  readonly memory: MemoryStore
+  readonly kept = new Map<string, Kept>()
+  /** Counters that were written or reset in this step and are empty since. */
+  readonly emptied = new Set<string>()
+  readonly #keys = new RedisKeys(PREFIX)
+  /** Between these, the server has done what this step asked for. */
+  sentAt = 0
+  repliedAt = 0
+
+  constructor(clock: ManualClock) {
+    this.clock = clock
+    this.memory = memoryStore({ clock })
+  }
+
+  perform(operation: Operation): readonly Decision[] {
+    switch (operation.kind) {
+      case 'charge':
+        return this.#charge(operation.group, operation.mode)
+      case 'burst':
+        return Array.from({ length: operation.times }, () =>
+          this.#charge([operation.charge], 'all'),
+        ).flat()
+      case 'adjust':
+        return this.#adjust(operation.group)
+      case 'reset':
+        for (const counter of operation.group) this.#empty(counter)
+        return []
+    }
+  }
+
+  keyOf({ name, limit, key }: Counter): string {
+    return this.#keys.of(name, limit.algorithm, key)
+  }
+
+  /** Whether it has neither holds nor a state from the future. */
+  isPlain(counter: Counter): boolean {
+    const { state, holds } = this.kept.get(this.keyOf(counter)) ?? { state: {}, holds: [] }
+    return (
+      holds.length === 0 && !(state && 'time' in state && Number(state.time) > this.clock.now())
+    )
+  }
+
+  /** Time has passed: forgets what either store may have forgotten. */
+  async expire(client: Redis): Promise<void> {
+    const now = this.clock.now()
+    await this.#forget(client, ({ forgetAt }) => forgetAt <= now)
+  }
+
+  /** A step is over: what is empty must be gone, and what would be gone soon is forgotten. */
+  async settle(client: Redis): Promise<void> {
+    if (this.emptied.size > 0) expect(await client.exists(...this.emptied), 'emptied').toBe(0)
+    this.emptied.clear()
+    const lastsUntil = this.repliedAt + LASTING_MS
+    await this.#forget(client, ({ expiresFrom }) => expiresFrom < lastsUntil)
+  }
+
+  async #forget(client: Redis, isPassing: (kept: Kept) => boolean): Promise<void> {
+    const passing = [...this.kept].filter(([, kept]) => isPassing(kept))
+    if (passing.length === 0) return
+    await client.del(...passing.map(([key]) => key))
+    for (const [key, { counter }] of passing) {
+      this.memory.reset([counter])
+      this.kept.delete(key)
+    }
+  }
+
+  #charge(group: readonly Charge[], mode: ChargeMode): readonly Decision[] {
+    const now = this.clock.now()
+    const decisions = this.memory.charge(group, mode)
+    const usages = group.map((charge) => this.#usage(charge, now))
+    if (mode === 'peek') {
+      expect(decisions).toEqual(peekGroup(group, usages, now))
+      return decisions
+    }
+    const outcomes = judgeGroup(group, usages, mode, now)
+    for (const [at, { usage, decision }] of outcomes.entries()) {
+      this.#keep(group[at] as Charge, usage, decision.resetAfterMs, false)
+    }
+    return this.#agreed(decisions, outcomes)
+  }
+
+  #adjust(group: readonly Adjustment[]): readonly Decision[] {
+    const now = this.clock.now()
+    const decisions = this.memory.adjust(group)
+    const outcomes = group.map((adjustment) => {
+      const before = this.#usage(adjustment, now)
+      const { algorithm, limit } = before
+      const state = algorithm.adjust(before.state, adjustment.units, now, limit)
+      const usage = { ...before, state, holds: dropHold(before.holds, adjustment.release ?? '') }
+      const { decision } = judge(usage, 0, now)
+      this.#keep(adjustment, usage, decision.resetAfterMs, true)
+      return { decision }
+    })
+    return this.#agreed(decisions, outcomes)
+  }
+
+  #agreed(decisions: readonly Decision[], outcomes: readonly { readonly decision: Decision }[]) {
+    const own = outcomes.map(({ decision }) => decision)
+    if (!isSame(decisions, own)) expect(decisions, 'memory store').toEqual(own)
+    return decisions
+  }
+
+  #usage(counter: Counter, now: number): Usage {
+    const { limit } = counter
+    const kept = this.kept.get(this.keyOf(counter))
+    const algorithm = algorithmNamed(limit.algorithm)
+    return { algorithm, limit, state: kept?.state, holds: openHolds(kept?.holds ?? [], now) }
+  }
+
+  /** What was not changed is not written, unless it lasts longer under the limit of now. */
+  #keep(counter: Counter, { state, holds }: Usage, resetAfterMs: number, isWritten: boolean) {
+    const key = this.keyOf(counter)
+    const before = this.kept.get(key)
+    const hasSameHolds = holds === before?.holds || (holds.length === 0 && !before?.holds.length)
+    const isChanged = isWritten || state !== before?.state || !hasSameHolds
+    if (!isChanged && before === undefined) return
+    if (isChanged && resetAfterMs === 0) return this.#empty(counter)
+    const ttlMs = Math.min(resetAfterMs, LIFETIME_MS_MAX)
+    let [expiresFrom, expiresUntil] = [this.sentAt + ttlMs, this.repliedAt + ttlMs]
+    if (!isChanged && before !== undefined) {
+      const isLonger = resetAfterMs !== Infinity
+      expiresFrom = isLonger ? Math.max(before.expiresFrom, expiresFrom) : before.expiresFrom
+      expiresUntil = isLonger ? Math.max(before.expiresUntil, expiresUntil) : before.expiresUntil
+    }
+    const forgetAt = this.clock.now() + resetAfterMs
+    this.kept.set(key, { counter, state, holds, forgetAt, expiresFrom, expiresUntil })
+    this.emptied.delete(key)
+  }
+
+  #empty(counter: Counter): void {
+    const key = this.keyOf(counter)
+    this.memory.reset([counter])
+    this.kept.delete(key)
+    this.emptied.add(key)
+  }
+}
+
+/** Everything that Redis has, and nothing else, is what the model keeps. */
+async function inspect(client: Redis, model: Model): Promise<void> {
+  const sentAt = performance.now()
+  const pipeline = client.pipeline().dbsize()
+  for (const [key, { counter }] of model.kept) {
+    pipeline.pttl(key)
+    if (counter.limit.algorithm === 'slidingLog') pipeline.lrangeBuffer(key, 0, -1)
+    else pipeline.getBuffer(key)
+  }
+  const replies = (await pipeline.exec())?.map(([error, reply]) => error ?? reply) ?? []
+  const repliedAt = performance.now()
+  expect(replies[0], 'number of keys').toBe(model.kept.size)
+  let at = 1
+  for (const kept of model.kept.values()) {
+    const ttlMs = replies[at] as number
+    const context = () => `of ${JSON.stringify(kept)}`
+    const ttlMin = Math.floor(kept.expiresFrom - repliedAt) - TICK_MS
+    const ttlMax = Math.ceil(kept.expiresUntil - sentAt) + TICK_MS
+    const isExact = ttlMin <= ttlMs && ttlMs <= ttlMax
+    if (!isExact) expect(ttlMs, `expiry ${context()}`).toBe(`${ttlMin} to ${ttlMax}`)
+    const actual = decode(kept.counter, replies[at + 1])
+    expect(actual, `state ${context()}`).toEqual(plain(kept))
+    at += 2
+  }
+}
+
+/** Holds are [id, units, ttlMs, expiresAt], in any order among those that expire together. */
+interface Plain {
+  readonly numbers: readonly number[]
+  readonly holds: readonly unknown[]
+}
+
+function plain({ counter, state, holds }: Kept): Plain {
+  const packed = holds.map(({ id, units, ttlMs, expiresAt }) => [id, units, ttlMs, expiresAt])
+  const isLog = counter.limit.algorithm === 'slidingLog'
+  const numbers = isLog ? logNumbers(state as SlidingLogState) : Object.values(state ?? {})
+  return { numbers, holds: packed.sort(byText) }
+}
+
+/** The sum of the costs at each time, and last the sum of all: how they are cut does not matter. */
+function logNumbers(state: SlidingLogState | undefined): number[] {
+  return state === undefined ? [0] : sumByTime(logEntries(state), state.total)
+}
+
+function sumByTime(entries: readonly { time: number; cost: number }[], total: number): number[] {
+  const sums = new Map<number, number>()
+  for (const { time, cost } of entries) sums.set(time, (sums.get(time) ?? 0) + cost)
+  return [...[...sums].flat(), total]
+}
+
+function decode({ limit }: Counter, reply: unknown): Plain {
+  if (limit.algorithm === 'slidingLog') return decodeLog(reply as Buffer[])
+  const value = reply as Buffer
+  const { numbers, rest } = decodeNumbers(limit.algorithm, value)
+  const holds = rest.length === 0 ? [] : (unpack(rest) as unknown[])
+  // An empty state stands before holds: nothing used, in no window.
+  return { numbers: numbers.every((one) => one === 0) ? [] : numbers, holds: holds.sort(byText) }
+}
+
+function decodeNumbers(algorithm: string, value: Buffer) {
+  if (algorithm === 'concurrency') return { numbers: [], rest: value }
+  if (algorithm !== 'tokenBucket') {
+    const doubles = algorithm === 'fixedWindow' ? 2 : 3
+    const numbers = Array.from({ length: doubles }, (_, at) => value.readDoubleLE(at * 8))
+    return { numbers, rest: value.subarray(doubles * 8) }
+  }
+  const text = value.toString('latin1')
+  const long = /^(\d+):(\d+):(\d+)\|?/.exec(text)
+  if (long !== null)
+    return { numbers: long.slice(1).map(Number), rest: value.subarray(long[0].length) }
+  expect(text).toMatch(/^[1-9]\d{13,18}$/)
+  return { numbers: [Number(text.slice(0, -13)), Number(text.slice(-13)), 0], rest: Buffer.of() }
+}
+
+function decodeLog(list: readonly Buffer[]): Plain {
+  const entries = list.slice(0, -1).map((one) => {
+    const number = Number(one.toString())
+    const cost = number % 4096
+    return { time: (number - cost) / 4096 + Date.UTC(2020, 0), cost }
+  })
+  const last = list.at(-1) as Buffer
+  const isSum = /^\d+$/.test(last.toString('latin1'))
+  const [sum, holds] = isSum ? [Number(last.toString()), []] : (unpack(last) as [number, unknown[]])
+  return { numbers: sumByTime(entries, sum), holds: holds.sort(byText) }
+}
+
+function byText(one: unknown, other: unknown): number {
+  return JSON.stringify(one) < JSON.stringify(other) ? -1 : 1
+}
+
+/** As much of MessagePack as holds need: arrays, short texts, whole numbers that are not negative. */
+function unpack(bytes: Buffer): unknown {
+  let at = 0
+  const take = (size: number) => {
+    at += size
+    return bytes.subarray(at - size, at)
+  }
+  const next = (): unknown => {
+    const type = take(1).readUInt8()
+    if (type < 0x80) return type
+    if (type >= 0x90 && type < 0xa0) return Array.from({ length: type - 0x90 }, next)
+    if (type >= 0xa0 && type < 0xc0) return take(type - 0xa0).toString()
+    if (type === 0xdc) return Array.from({ length: take(2).readUInt16BE() }, next)
+    if (type === 0xd9) return take(take(1).readUInt8()).toString()
+    if (type === 0xcb) return take(8).readDoubleBE()
+    if (type >= 0xcc && type <= 0xce) {
+      const size = 1 << (type - 0xcc)
+      return take(size).readUIntBE(0, size)
+    }
+    if (type === 0xcf || type === 0xd3) return Number(take(8).readBigInt64BE())
+    throw new Error(`unknown type ${type} at ${at} in ${bytes.toString('hex')}`)
+  }
+  return next()
+}

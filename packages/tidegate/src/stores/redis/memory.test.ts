@@ -1,0 +1,112 @@
+import { Redis } from 'ioredis'
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { type RedisServer, startRedis } from '../../../../../test/servers/redis.ts'
+import type { Limit } from '../../algorithms/limit.ts'
+import { slidingLog, tokenBucket } from '../../policy/limits.ts'
+import type { ChargeMode, Store } from '../store.ts'
+import { redisStore } from './redis-store.ts'
+
+const TIMEOUT_MS = 120_000
+
+/** Charges that are asked for at once: the store makes batches of them. */
+const AT_ONCE = 20_000
+
+/** So that no key expires while it is measured; it takes as many bytes as one of a minute. */
+const PER = '1d'
+
+let server: RedisServer
+let client: Redis
+let store: Store
+
+beforeAll(async () => {
+  server = await startRedis()
+  client = new Redis(server.url)
+})
+
+afterAll(async () => {
+  await client?.quit()
+  await server?.stop()
+})
+
+/** The scripts are loaded before anything is measured. */
+beforeEach(async () => {
+  store = redisStore(client)
+  await chargeAll(tokenBucket({ limit: 1, per: '1h' }), 100, () => 'warm')
+  await chargeAll(slidingLog({ limit: 1, per: '1h' }), 100, () => 'warm')
+  await client.flushall()
+})
+
+describe('the memory of the server', () => {
+  it(
+    'takes at most 120 bytes per key of a token bucket, its expiry included',
+    async () => {
+      const count = 1_000_000
+      const limit = tokenBucket({ limit: 100, per: PER })
+      const before = await usedBytes()
+      const granted = await chargeAll(limit, count, (at) => `user:${at}`)
+      const bytes = (await usedBytes()) - before
+      expect(granted).toBe(count)
+      expect(await client.dbsize()).toBe(count)
+      expect(await keysWithExpiry()).toBe(count)
+      report('token bucket', bytes / count)
+      expect(bytes / count).toBeLessThanOrEqual(120)
+    },
+    TIMEOUT_MS,
+  )
+
+  // Charges of one key in one batch are put together to one entry, but for partial grants.
+  it.each([
+    { keys: 1, requests: 100_000, mode: 'partial' as const },
+    { keys: 1_000, requests: 1_000, mode: 'all' as const },
+  ])(
+    'takes at most 16 bytes per admitted request of a sliding log, $keys × $requests',
+    async (shape) => {
+      const { keys, requests, mode } = shape
+      const limit = slidingLog({ limit: requests, per: PER })
+      const keyAt = (at: number) => `user:${at % keys}`
+      const before = await usedBytes()
+      const granted = await chargeAll(limit, keys * requests, keyAt, mode)
+      const bytes = (await usedBytes()) - before
+      expect(granted).toBe(keys * requests)
+      const entries = await client.llen((await client.randomkey()) ?? '')
+      expect(entries, 'an entry per request, and the sum').toBe(requests + 1)
+      report(`sliding log, ${keys} × ${requests}`, bytes / granted)
+      expect(bytes / granted).toBeLessThanOrEqual(16)
+    },
+    TIMEOUT_MS,
+  )
+})
+
+/** Charges 1 so many times and tells how many were granted. */
+async function chargeAll(
+  limit: Limit,
+  count: number,
+  keyAt: (at: number) => string,
+  mode: ChargeMode = 'all',
+) {
+  let granted = 0
+  for (let from = 0; from < count; from += AT_ONCE) {
+    const size = Math.min(AT_ONCE, count - from)
+    const charges = Array.from({ length: size }, (_, at) => {
+      return store.charge([{ name: 'api', limit, key: keyAt(from + at), cost: 1 }], mode)
+    })
+    for (const [decision] of await Promise.all(charges)) granted += decision?.granted ?? 0
+  }
+  return granted
+}
+
+async function usedBytes(): Promise<number> {
+  return infoNumber(await client.info('memory'), /used_memory:(\d+)/)
+}
+
+async function keysWithExpiry(): Promise<number> {
+  return infoNumber(await client.info('keyspace'), /expires=(\d+)/)
+}
+
+function infoNumber(info: string, pattern: RegExp): number {
+  return Number(pattern.exec(info)?.[1] ?? Number.NaN)
+}
+
+function report(what: string, bytes: number): void {
+  console.info(`${what}: ${bytes.toFixed(1)} bytes`)
+}
