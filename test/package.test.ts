@@ -56,7 +56,8 @@ afterAll(() => {
 describe('the packed library', () => {
   test('holds compiled files, its manifest, README and licence, and nothing else', () => {
     expect(packedFiles).toEqual(expect.arrayContaining(['README.md', 'LICENSE', 'package.json']))
-    const others = packedFiles.filter((path) => !/^dist\/[\w/-]+(?:\.generated)?(\.d\.ts|\.js)$/.test(path))
+    const isCompiled = /^dist\/[\w/-]+(?:\.generated)?(\.d\.ts|\.js)$/
+    const others = packedFiles.filter((path) => !isCompiled.test(path))
     expect(others.sort()).toEqual(['LICENSE', 'README.md', 'package.json'])
   })
 

@@ -1,6 +1,7 @@
 /**
  * Runs random histories through the memory store and through Redis, and compares: every decision,
- * and what lies in Redis with what the pure functions hold, read as the headers of lua/ describe it.
+ * and what lies in Redis with what the pure functions hold, read as the headers of lua/ describe
+ * it.
  *
  * Histories run side by side in a cohort, which shares a clock and a store, so that their steps
  * travel together in one command. The clock is not the server's: a counter that the server would
@@ -371,7 +372,9 @@ function byText(one: unknown, other: unknown): number {
   return JSON.stringify(one) < JSON.stringify(other) ? -1 : 1
 }
 
-/** As much of MessagePack as holds need: arrays, short texts, whole numbers that are not negative. */
+/**
+ * As much of MessagePack as holds need: arrays, short texts, whole numbers that are not negative.
+ */
 function unpack(bytes: Buffer): unknown {
   let at = 0
   const take = (size: number) => {

@@ -145,10 +145,14 @@ class Redis implements Store {
   }
 
   async #send(batch: readonly Pending[]): Promise<void> {
-    const [first, ...others] = writeCalls(batch, this.#serverNow(), this.#timeArg())
-    if (first === undefined) return
-    if (others.length === 0) await this.#sendCall(first)
-    else await Promise.all([first, ...others].map((call) => this.#sendCall(call)))
+    try {
+      const [first, ...others] = writeCalls(batch, this.#serverNow(), this.#timeArg())
+      if (first === undefined) return
+      if (others.length === 0) await this.#sendCall(first)
+      else await Promise.all([first, ...others].map((call) => this.#sendCall(call)))
+    } catch (error) {
+      for (const { reject } of batch) reject(error)
+    }
   }
 
   async #sendCall(call: BatchCall): Promise<void> {

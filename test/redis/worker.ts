@@ -1,0 +1,52 @@
+/**
+ * One of several processes that share limits: connects, says that it is ready, and then makes all
+ * the attempts of a round at once, whenever it is told to. It is started by `startWorkers`.
+ */
+
+import { redisStore } from '../../packages/tidegate/src/stores/redis/redis-store.ts'
+import { redisClientKinds } from '../servers/clients.ts'
+import type { RedisCluster } from '../servers/cluster.ts'
+import { type Scenario, scenariosOn } from './scenarios.ts'
+
+export interface WorkerPlan {
+  /** The name of one of `redisClientKinds`. */
+  readonly client: string
+  readonly addresses: readonly { readonly host: string; readonly port: number }[]
+  readonly isCluster: boolean
+}
+
+export interface Round {
+  readonly scenario: Scenario
+  readonly key: string
+  readonly attempts: number
+}
+
+export interface RoundResult {
+  readonly admitted: number
+  /** Of the attempts that were neither admitted nor denied. */
+  readonly failures: readonly string[]
+}
+
+const { client, close } = await connect(JSON.parse(process.argv[2] ?? ''))
+const { attempt } = scenariosOn(redisStore(client))
+
+process.on('message', async ({ scenario, key, attempts }: Round) => {
+  const running = Array.from({ length: attempts }, () => attempt(scenario, key))
+  const results = await Promise.allSettled(running)
+  const admitted = results.filter((result) => result.status === 'fulfilled' && result.value)
+  const failures = results.flatMap((result) =>
+    result.status === 'rejected' ? String(result.reason) : [],
+  )
+  process.send?.({ admitted: admitted.length, failures } satisfies RoundResult)
+})
+process.once('disconnect', close)
+process.send?.('ready')
+
+async function connect({ client: name, addresses, isCluster }: WorkerPlan) {
+  const kind = redisClientKinds.find((known) => known.name === name)
+  const [first] = addresses
+  if (kind === undefined || first === undefined) throw new Error(`no such client: ${name}`)
+  // The addresses are all that a client takes of a cluster.
+  if (isCluster) return kind.cluster({ addresses } as RedisCluster)
+  return kind.single({ ...first, password: undefined, tls: undefined })
+}
