@@ -263,6 +263,20 @@ describe('wrong use', () => {
     expect(() => createLimiter(options as never)).toThrow(TidegateError)
   })
 
+  it('refuses options that a call does not know', async () => {
+    const misspelt = { costs: 5 } as never
+    const message = /: got 5, allowed: no option but/
+    await expect(limiter.check('key', misspelt)).rejects.toThrow(message)
+    expect(() => limiter.checkSync('key', misspelt)).toThrow(/checkSync\.costs: got 5/)
+    await expect(limiter.peek('key', misspelt)).rejects.toThrow(message)
+    await expect(limiter.refund('key', 1, misspelt)).rejects.toThrow(message)
+    await expect(limiter.reset('key', misspelt)).rejects.toThrow(message)
+    await expect(limiter.reserve('key', 1, misspelt)).rejects.toThrow(message)
+    await expect(limiter.acquire('key', misspelt)).rejects.toThrow(message)
+    await expect(limiter.wait('key', misspelt)).rejects.toThrow(message)
+    await expect(limiter.evaluate('key', misspelt)).rejects.toThrow(message)
+  })
+
   it('refuses check on concurrency limits, and acquire on others', async () => {
     const slots = createLimiter({ limit: concurrency({ limit: 1, ttl: '1s' }) })
     await expect(slots.check('key')).rejects.toMatchObject({ code: 'wrong-use' })

@@ -10,7 +10,7 @@ import { invalid, TidegateError } from './errors.ts'
 import { checkCost, isPlainKey, type KeyShape, layeredKeys, singleKey } from './keys.ts'
 import { DURATION_MS_MAX } from './policy/duration.ts'
 import type { LimitRule } from './policy/limits.ts'
-import { checkOptions, checkWhole } from './policy/options.ts'
+import { checkCall, checkOptions, checkWhole } from './policy/options.ts'
 import { type Reservation, reservation, type Slot, slot } from './reservation.ts'
 import { memoryStore } from './stores/memory/memory-store.ts'
 import type { Charge, ChargeMode, Counter, MaybePromise, Store } from './stores/store.ts'
@@ -97,6 +97,15 @@ export interface Limiter<Keys = string, D extends Decision = Decision, Context =
 
 const RESERVATION_TTL_MS_DEFAULT = 60_000
 
+/** The options of each call. */
+const known = {
+  check: ['cost', 'partial', 'context'],
+  peek: ['cost', 'context'],
+  reserve: ['ttlMs', 'context'],
+  wait: ['cost', 'timeoutMs', 'queueMax', 'signal', 'context'],
+  others: ['context'],
+} as const
+
 export function createLimiter<Context = unknown>(
   options: SingleLimitOptions<Context>,
 ): Limiter<string, Decision, Context>
@@ -154,6 +163,7 @@ class StoreLimiter<Keys, D extends Decision, Context> implements Limiter<Keys, D
 
   check(keys: Keys, options?: CheckOptions<Context>): Promise<D> {
     try {
+      if (options !== undefined) checkCall(options, 'check', known.check)
       if (this.#charge !== undefined && options?.partial !== true) {
         return Promise.resolve(this.#checkOne(this.#charge, keys, options))
       }
@@ -166,6 +176,7 @@ class StoreLimiter<Keys, D extends Decision, Context> implements Limiter<Keys, D
   }
 
   checkSync(keys: Keys, options?: CheckOptions<Context>): D {
+    if (options !== undefined) checkCall(options, 'checkSync', known.check)
     if (this.#charge !== undefined && options?.partial !== true) {
       return this.#checkOne(this.#charge, keys, options)
     }
@@ -184,11 +195,13 @@ class StoreLimiter<Keys, D extends Decision, Context> implements Limiter<Keys, D
   }
 
   async peek(keys: Keys, options?: CostOptions<Context>): Promise<D> {
+    checkCall(options, 'peek', known.peek)
     const group = await this.#charges(keys, checkCost(options?.cost), options?.context)
     return this.#shape.combine(await this.#store.charge(group, 'peek'))
   }
 
   async refund(keys: Keys, cost?: number, options?: ContextOptions<Context>): Promise<D> {
+    checkCall(options, 'refund', known.others)
     const units = -checkCost(cost)
     const counters = refuseSlots(await this.#counters(keys, options?.context), 'refund')
     const group = counters.map((counter) => ({ ...counter, units }))
@@ -196,6 +209,7 @@ class StoreLimiter<Keys, D extends Decision, Context> implements Limiter<Keys, D
   }
 
   async reset(keys: Keys, options?: ContextOptions<Context>): Promise<void> {
+    checkCall(options, 'reset', known.others)
     await this.#store.reset(await this.#counters(keys, options?.context))
   }
 
@@ -204,6 +218,7 @@ class StoreLimiter<Keys, D extends Decision, Context> implements Limiter<Keys, D
     cost: number,
     options?: ReserveOptions<Context>,
   ): Promise<Reservation<D>> {
+    checkCall(options, 'reserve', known.reserve)
     const units = checkCost(cost)
     const { ttlMs = RESERVATION_TTL_MS_DEFAULT } = options ?? {}
     checkWhole(ttlMs, 'reserve.ttlMs', 1, DURATION_MS_MAX)
@@ -212,22 +227,26 @@ class StoreLimiter<Keys, D extends Decision, Context> implements Limiter<Keys, D
   }
 
   async acquire(keys: Keys, options?: ContextOptions<Context>): Promise<Slot<D>> {
+    checkCall(options, 'acquire', known.others)
     return slot(this.#store, await this.#counters(keys, options?.context), this.#shape.combine)
   }
 
   async wait(keys: Keys, options?: CostOptions<Context> & WaitOptions): Promise<D> {
+    checkCall(options, 'wait', known.wait)
     const cost = checkCost(options?.cost)
-    const look = { ...options, cost }
+    const context = options?.context === undefined ? undefined : { context: options.context }
+    const look = { cost, ...context }
     refuseSlots(await this.#counters(keys, options?.context), 'wait')
     const calls = {
       attempt: () => this.check(keys, look),
       look: () => this.peek(keys, look),
-      undo: () => this.refund(keys, cost, look),
+      undo: () => this.refund(keys, cost, context),
     }
     return this.#queue.wait(this.#shape.label(keys), calls, options ?? {})
   }
 
   async evaluate(keys: Keys, options?: CheckOptions<Context>): Promise<Evaluation<D>> {
+    checkCall(options, 'evaluate', known.check)
     const group = await this.#charges(keys, checkCost(options?.cost), options?.context)
     const decisions = await this.#store.charge(refuseSlots(group, 'check'), modeOf(options))
     const applied = group.map(({ name, limit }, at) => ({

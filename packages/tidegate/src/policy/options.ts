@@ -15,6 +15,12 @@ export function checkOptions(options: unknown, path: string, known: readonly str
   }
 }
 
+/** The options of a call, where there are any: a misspelt one would be ignored without a word. */
+export function checkCall(options: object | undefined, call: string, known: readonly string[]) {
+  if (options === undefined) return
+  for (const name in options) if (!known.includes(name)) checkOptions(options, call, known)
+}
+
 export function checkWhole(value: unknown, path: string, min: number, max: number): number {
   if (typeof value === 'number' && Number.isSafeInteger(value) && value >= min && value <= max) {
     return value
