@@ -168,7 +168,7 @@ class StoreLimiter<Keys, D extends Decision, Context> implements Limiter<Keys, D
         return Promise.resolve(this.#checkOne(this.#charge, keys, options))
       }
       const group = this.#charges(keys, checkCost(options?.cost), options?.context)
-      if (group instanceof Promise) return group.then((known) => this.#judge(known, options))
+      if (group instanceof Promise) return group.then((charges) => this.#judge(charges, options))
       return this.#judge(group, options)
     } catch (error) {
       return Promise.reject(error)
@@ -236,7 +236,8 @@ class StoreLimiter<Keys, D extends Decision, Context> implements Limiter<Keys, D
     const cost = checkCost(options?.cost)
     const context = options?.context === undefined ? undefined : { context: options.context }
     const look = { cost, ...context }
-    refuseSlots(await this.#counters(keys, options?.context), 'wait')
+    // Rules are asked by the attempts; here only the keys have to be right, to tell the lines apart.
+    for (const at of this.names.keys()) this.#shape.keyOf(keys, at)
     const calls = {
       attempt: () => this.check(keys, look),
       look: () => this.peek(keys, look),
@@ -282,7 +283,7 @@ class StoreLimiter<Keys, D extends Decision, Context> implements Limiter<Keys, D
   #charges(keys: Keys, cost: number, context: Context | undefined): MaybePromise<Charge[]> {
     const counters = this.#counters(keys, context)
     const charge = (counter: Counter) => ({ ...counter, cost })
-    if (counters instanceof Promise) return counters.then((known) => known.map(charge))
+    if (counters instanceof Promise) return counters.then((all) => all.map(charge))
     return counters.map(charge)
   }
 
@@ -293,8 +294,8 @@ class StoreLimiter<Keys, D extends Decision, Context> implements Limiter<Keys, D
     const limits = this.#shape.rules.map((rule, at) => {
       return typeof rule === 'function' ? rule(texts[at] as string, context as Context) : rule
     })
-    const counters = (known: readonly Limit[]) =>
-      known.map((limit, at) => ({
+    const counters = (found: readonly Limit[]) =>
+      found.map((limit, at) => ({
         name: this.names[at] as string,
         limit: checkLimit(limit, this.names[at] as string),
         key: texts[at] as string,
