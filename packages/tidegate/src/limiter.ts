@@ -236,7 +236,7 @@ class StoreLimiter<Keys, D extends Decision, Context> implements Limiter<Keys, D
     const cost = checkCost(options?.cost)
     const context = options?.context === undefined ? undefined : { context: options.context }
     const look = { cost, ...context }
-    // Rules are asked by the attempts; here only the keys have to be right, to tell the lines apart.
+    // Rules are asked by the attempts; here only the keys must be right, to tell lines apart.
     for (const at of this.names.keys()) this.#shape.keyOf(keys, at)
     const calls = {
       attempt: () => this.check(keys, look),
