@@ -14,9 +14,11 @@ const filesOfLayer: Readonly<Record<string, string>> = {
   'errors.ts': 'errors',
   'index.ts': 'index',
   'keys.ts': 'limiter',
+  'kill-switch.ts': 'limiter',
   'limiter.ts': 'limiter',
-  'observer.ts': 'limiter',
+  'observer.ts': 'observer',
   'reservation.ts': 'limiter',
+  'store-limiter.ts': 'limiter',
   'testing.ts': 'testing',
   'wait-queue.ts': 'limiter',
 }
@@ -26,13 +28,17 @@ const allowedImports: Readonly<Record<string, readonly string[]>> = {
   clock: [],
   decision: [],
   errors: [],
+  observer: ['decision types', 'errors types'],
   algorithms: ['decision'],
   policy: ['decision', 'errors', 'algorithms'],
-  stores: ['algorithms', 'decision', 'clock', 'errors', 'policy/options.ts'],
-  limiter: ['policy', 'stores', 'algorithms types', 'clock', 'decision', 'errors'],
+  stores: ['algorithms', 'decision', 'clock', 'errors', 'observer', 'policy/options.ts'],
+  limiter: ['policy', 'stores', 'algorithms types', 'clock', 'decision', 'errors', 'observer'],
   http: ['limiter', 'decision', 'errors', 'policy', 'algorithms types', 'clock'],
   middleware: ['http', 'limiter types', 'decision types'],
-  index: ['algorithms', 'clock', 'decision', 'errors', 'policy', 'stores', 'limiter', 'http'],
+  index: [
+    ...['algorithms', 'clock', 'decision', 'errors', 'observer', 'policy', 'stores', 'limiter'],
+    'http',
+  ],
   testing: ['clock', 'stores', 'http'],
 }
 

@@ -1,5 +1,6 @@
 /** A real Redis Cluster for tests and measurements, all of its nodes on the loopback address. */
 
+import { type Place, placeOf } from './place.ts'
 import { quick, type RedisServer, startServer } from './redis.ts'
 import { type RedisFlavor, redisBinary } from './redis-binary.ts'
 import { makeFolder } from './server-process.ts'
@@ -13,6 +14,8 @@ export interface RedisClusterOptions {
   /** After how long a silent node is thought to be down. */
   readonly nodeTimeoutMs?: number
   readonly args?: readonly string[]
+  /** Of the nodes, in turn, the masters first. Default: the loopback address. */
+  readonly places?: readonly Place[]
 }
 
 export interface RedisClusterNode extends RedisServer {
@@ -74,16 +77,17 @@ export async function startCluster(options: RedisClusterOptions = {}): Promise<R
 async function startNodes(
   count: number,
   nodeTimeoutMs: number,
-  { flavor, args = [] }: RedisClusterOptions,
+  { flavor, args = [], places }: RedisClusterOptions,
 ): Promise<RedisClusterNode[]> {
   const clustered = ['cluster-enabled yes', `cluster-node-timeout ${nodeTimeoutMs}`]
-  const start = async () => {
+  const start = async (index: number) => {
     const config = (port: number) => [...quick, ...clustered, `port ${port}`]
     const binary = redisBinary(flavor)
-    const server = await startServer({ binary, folder: makeFolder(), config, args })
+    const place = placeOf(places, index)
+    const server = await startServer({ binary, folder: makeFolder(), config, args, place })
     return Object.assign(server, { id: String(await server.command('CLUSTER', 'MYID')) })
   }
-  return Promise.all(Array.from({ length: count }, start))
+  return Promise.all(Array.from({ length: count }, (_, index) => start(index)))
 }
 
 async function join(

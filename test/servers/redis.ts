@@ -7,7 +7,8 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { Redis } from 'ioredis'
 import { makeCertificate } from './certificates.ts'
-import { freePort, LOOPBACK } from './ports.ts'
+import { here, type Place } from './place.ts'
+import { freePort } from './ports.ts'
 import { type RedisFlavor, redisBinary } from './redis-binary.ts'
 import { makeFolder, removeFolder, ServerProcess } from './server-process.ts'
 import { until } from './until.ts'
@@ -21,6 +22,8 @@ export interface RedisServerOptions {
   readonly acl?: readonly string[]
   /** More arguments of the command line, such as `['--maxmemory', '1mb']`. */
   readonly args?: readonly string[]
+  /** Default: the loopback address. */
+  readonly place?: Place
 }
 
 export interface RedisAddress {
@@ -62,13 +65,14 @@ export async function startRedis(options: RedisServerOptions = {}): Promise<Redi
           `tls-ca-cert-file ${tls.certFile}`,
           'tls-auth-clients no',
         ]
-  const { password, acl = [], args = [] } = options
+  const { password, acl = [], args = [], place = here } = options
   const secrets = password === undefined ? [] : [`requirepass ${JSON.stringify(password)}`]
   return startServer({
     binary: redisBinary(options.flavor),
     folder,
     config: (port) => [...quick, ...listen(port), ...secrets, ...acl],
     args,
+    place,
     password,
     tls: tls && { ca: tls.ca },
   })
@@ -76,7 +80,6 @@ export async function startRedis(options: RedisServerOptions = {}): Promise<Redi
 
 /** Nothing goes to a disk, and a replica is served at once instead of after 5 seconds. */
 export const quick = [
-  `bind ${LOOPBACK}`,
   "save ''",
   'appendonly no',
   'repl-diskless-sync yes',
@@ -89,6 +92,7 @@ export interface ServerPlan {
   /** The lines of the configuration for a server on this port. */
   config(port: number): readonly string[]
   readonly args: readonly string[]
+  readonly place?: Place
   readonly password?: string | undefined
   readonly tls?: { readonly ca: string } | undefined
 }
@@ -121,7 +125,8 @@ export async function startServer(plan: ServerPlan): Promise<RedisServer> {
 async function startOnFreePort(plan: ServerPlan) {
   for (let starts = 1; ; starts += 1) {
     const port = await freePort()
-    const address = { host: LOOPBACK, port, password: plan.password, tls: plan.tls }
+    const { place = here, password, tls } = plan
+    const address = { host: place.host, port, password, tls }
     const process = run(plan, port)
     try {
       await untilReady(process, address)
@@ -137,9 +142,13 @@ async function startOnFreePort(plan: ServerPlan) {
 }
 
 function run(plan: ServerPlan, port: number): ServerProcess {
-  const file = join(plan.folder, 'server.conf')
-  writeFileSync(file, `${plan.config(port).join('\n')}\ndir ${plan.folder}\n`)
-  return new ServerProcess(plan.binary, [file, ...plan.args], plan.folder)
+  const { place = here, folder } = plan
+  const file = join(folder, 'server.conf')
+  // Protected, a server that has no password refuses whoever does not come from the loopback.
+  const open = ['protected-mode no', `bind ${place.host}`, `dir ${folder}`]
+  writeFileSync(file, `${[...plan.config(port), ...open].join('\n')}\n`)
+  const [command = '', ...args] = [...place.prefix, plan.binary, file, ...plan.args]
+  return new ServerProcess(command, args, folder)
 }
 
 async function untilReady(process: ServerProcess, address: RedisAddress): Promise<void> {

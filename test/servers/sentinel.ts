@@ -1,6 +1,6 @@
 /** A master with replicas under the watch of real Sentinels, all on the loopback address. */
 
-import { LOOPBACK } from './ports.ts'
+import { type Place, placeOf } from './place.ts'
 import { type RedisServer, startRedis, startServer } from './redis.ts'
 import { type RedisFlavor, redisBinary } from './redis-binary.ts'
 import { makeFolder } from './server-process.ts'
@@ -13,6 +13,10 @@ export interface RedisSentinelOptions {
   /** After how long a silent master is thought to be down. */
   readonly downAfterMs?: number
   readonly args?: readonly string[]
+  /** Of the master and the replicas, in turn, the master first. Default: the loopback address. */
+  readonly places?: readonly Place[]
+  /** In turn. Default: the loopback address. */
+  readonly sentinelPlaces?: readonly Place[]
 }
 
 export interface RedisSentinel {
@@ -42,17 +46,17 @@ export async function startSentinel(options: RedisSentinelOptions = {}): Promise
       return sentinels.map(({ host, port }) => ({ host, port }))
     },
     async master() {
-      const port = await masterPort(sentinels)
-      const master = servers.find((server) => server.port === port)
-      if (master === undefined) throw new Error(`the Sentinels name an unknown master at ${port}`)
+      const address = await masterAddress(sentinels)
+      const master = servers.find(({ host, port }) => `${host}:${port}` === address)
+      if (master === undefined) throw new Error(`the Sentinels name an unknown master: ${address}`)
       return master
     },
     stop: async () =>
       void (await Promise.all([...sentinels, ...servers].map((server) => server.stop()))),
   }
   try {
-    const started = Array.from({ length: sentinelCount }, () =>
-      startOneSentinel(servers[0]?.port ?? 0, sentinelCount, options),
+    const started = Array.from({ length: sentinelCount }, (_, index) =>
+      startOneSentinel(index, servers[0], sentinelCount, options),
     )
     sentinels.push(...(await Promise.all(started)))
     const ready = sentinels.map((sentinel) =>
@@ -67,9 +71,11 @@ export async function startSentinel(options: RedisSentinelOptions = {}): Promise
 }
 
 async function startServers(count: number, options: RedisSentinelOptions): Promise<RedisServer[]> {
-  const { flavor = 'redis', args = [] } = options
-  const start = () => startRedis({ flavor, args })
-  const [master, ...replicas] = await Promise.all(Array.from({ length: count }, start))
+  const { flavor = 'redis', args = [], places } = options
+  const started = Array.from({ length: count }, (_, index) =>
+    startRedis({ flavor, args, place: placeOf(places, index) }),
+  )
+  const [master, ...replicas] = await Promise.all(started)
   if (master === undefined) return []
   await Promise.all(
     replicas.map(async (replica) => {
@@ -83,18 +89,19 @@ async function startServers(count: number, options: RedisSentinelOptions): Promi
 }
 
 function startOneSentinel(
-  masterPort: number,
+  index: number,
+  master: RedisServer | undefined,
   sentinelCount: number,
-  { flavor, downAfterMs = 1000 }: RedisSentinelOptions,
+  { flavor, downAfterMs = 1000, sentinelPlaces }: RedisSentinelOptions,
 ): Promise<RedisServer> {
   const quorum = Math.floor(sentinelCount / 2) + 1
   return startServer({
     binary: redisBinary(flavor),
     folder: makeFolder(),
+    place: placeOf(sentinelPlaces, index),
     config: (port) => [
-      `bind ${LOOPBACK}`,
       `port ${port}`,
-      `sentinel monitor ${NAME} ${LOOPBACK} ${masterPort} ${quorum}`,
+      `sentinel monitor ${NAME} ${master?.host} ${master?.port} ${quorum}`,
       `sentinel down-after-milliseconds ${NAME} ${downAfterMs}`,
       `sentinel failover-timeout ${NAME} ${downAfterMs * 10}`,
     ],
@@ -114,10 +121,10 @@ function lengthOf(reply: unknown): number | undefined {
   return Array.isArray(reply) ? reply.length : undefined
 }
 
-async function masterPort(sentinels: readonly RedisServer[]): Promise<number> {
+async function masterAddress(sentinels: readonly RedisServer[]): Promise<string> {
   const asked = sentinels.map((sentinel) =>
     sentinel.command('SENTINEL', 'GET-MASTER-ADDR-BY-NAME', NAME),
   )
   const reply = await Promise.any(asked)
-  return Array.isArray(reply) ? Number(reply[1]) : 0
+  return Array.isArray(reply) ? reply.join(':') : ''
 }

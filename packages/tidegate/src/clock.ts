@@ -23,6 +23,22 @@ export const systemClock: Clock = {
   },
 }
 
+/**
+ * Time that never jumps, in milliseconds from some moment: for how long a call takes, not for
+ * decisions.
+ */
+export const steadyClock: Clock = {
+  now: () => performance.now(),
+  schedule: (callback, delayMs) => systemClock.schedule(callback, delayMs),
+}
+
+/** Runs `callback` again and again, without keeping the process alive; the result stops it. */
+export function repeat(callback: () => void, intervalMs: number): () => void {
+  const timer = setInterval(callback, intervalMs)
+  timer.unref()
+  return () => clearInterval(timer)
+}
+
 /** A clock that stands still until it is moved: time for tests. */
 export interface ManualClock extends Clock {
   /** Moves on, running what was scheduled up to there in the order of its time. */

@@ -2,10 +2,29 @@
  * What the engine answers. Plain values, no behaviour: being denied is a value, never an error.
  */
 
-/** Why, and by which declared mode, a decision was made without the store's knowledge. */
+/**
+ * What a limit declares for when its store does not answer: admit; refuse with 503; or enforce this
+ * process's share of the limit in memory.
+ */
+export const failureModes = ['open', 'closed', 'local'] as const
+
+export type FailureMode = (typeof failureModes)[number]
+
+/** Why, and by which declared mode, a decision was made without the store's full assurance. */
 export interface Degraded {
-  readonly reason: 'timeout' | 'unreachable' | 'breaker-open' | 'overloaded' | 'store-error'
-  readonly mode: 'open' | 'closed' | 'local'
+  /**
+   * `unconfirmed`: the store has charged, but its replicas have not confirmed it in time.
+   * `disabled`: limiting was turned off.
+   */
+  readonly reason:
+    | 'timeout'
+    | 'unreachable'
+    | 'breaker-open'
+    | 'overloaded'
+    | 'store-error'
+    | 'unconfirmed'
+    | 'disabled'
+  readonly mode: FailureMode
 }
 
 export interface Decision {

@@ -1,6 +1,6 @@
 /**
- * The one error class. It reports wrong use of the library, never a denial and never a store that
- * is down; its code is from a closed list, so that callers can switch on it.
+ * The one error class. It reports wrong use of the library and what became of a call to a store,
+ * never a denial; its code is from a closed list, so that callers can switch on it.
  */
 
 export const errorCodes = [
@@ -16,6 +16,14 @@ export const errorCodes = [
   'already-settled',
   /** A store has more calls waiting than it may have. */
   'overloaded',
+  /** A store has not answered in time; whether it has charged is unknown. */
+  'store-timeout',
+  /** There is no connection to a store, or it broke before the answer. */
+  'store-unreachable',
+  /** A store is there but cannot serve just now: it loads, fails over, is full or busy. */
+  'store-failed',
+  /** A store refuses what no waiting will mend: permissions, types, scripts, slots. */
+  'store-misused',
   /** The limiter was closed. */
   'closed',
 ] as const
@@ -37,8 +45,8 @@ export class TidegateError extends Error {
   readonly value: unknown
   readonly allowed: string | undefined
 
-  constructor(code: ErrorCode, message: string, place?: ErrorPlace) {
-    super(message)
+  constructor(code: ErrorCode, message: string, place?: ErrorPlace, options?: ErrorOptions) {
+    super(message, options)
     this.name = 'TidegateError'
     this.code = code
     this.path = place?.path

@@ -4,7 +4,13 @@ export type { AlgorithmName } from './algorithms/algorithm.ts'
 export type { CalendarUnit } from './algorithms/calendar.ts'
 export type { Limit } from './algorithms/limit.ts'
 export { type Clock, type ManualClock, manualClock, systemClock } from './clock.ts'
-export type { Decision, Degraded, LayeredDecision } from './decision.ts'
+export {
+  type Decision,
+  type Degraded,
+  type FailureMode,
+  failureModes,
+  type LayeredDecision,
+} from './decision.ts'
 export { type ErrorCode, errorCodes, TidegateError } from './errors.ts'
 export {
   type AppliedLimit,
@@ -19,6 +25,7 @@ export {
   type ReserveOptions,
   type SingleLimitOptions,
 } from './limiter.ts'
+export type { BreakerState, LimiterEvent, Observer } from './observer.ts'
 export type { Duration } from './policy/duration.ts'
 export {
   type ConcurrencyOptions,
@@ -33,6 +40,8 @@ export {
   type Units,
 } from './policy/limits.ts'
 export type { Reservation, Slot } from './reservation.ts'
+export type { BreakerOptions, GuardedOptions } from './stores/guarded/guarded-options.ts'
+export { guardedStore } from './stores/guarded/guarded-store.ts'
 export {
   type MemoryStore,
   type MemoryStoreOptions,

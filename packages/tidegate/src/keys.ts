@@ -7,7 +7,7 @@ import type { Limit } from './algorithms/limit.ts'
 import type { Decision, LayeredDecision } from './decision.ts'
 import { invalid } from './errors.ts'
 import type { LimitRule } from './policy/limits.ts'
-import { checkOptions } from './policy/options.ts'
+import { checkOneOf, checkOptions } from './policy/options.ts'
 
 export interface KeyShape<Keys, D extends Decision, Context> {
   readonly layered: boolean
@@ -15,6 +15,8 @@ export interface KeyShape<Keys, D extends Decision, Context> {
   readonly rules: ReadonlyArray<Limit | LimitRule<Context>>
   /** The key of the limit at that place; throws where it is none. */
   keyOf(keys: Keys, at: number): string
+  /** The key that the counter at that place lies within, where the limits belong together. */
+  withinOf?(keys: Keys, at: number): string | undefined
   /** One text for all keys, different for different keys. */
   label(keys: Keys): string
   combine(decisions: readonly Decision[]): D
@@ -49,6 +51,7 @@ export function singleKey<Context>(
 
 export function layeredKeys<Name extends string, Context>(
   limits: Readonly<Record<Name, Limit | LimitRule<Context>>>,
+  within?: Within<Name>,
 ): KeyShape<Readonly<Record<Name, string>>, LayeredDecision<Name>, Context> {
   checkOptions(limits, 'createLimiter.limits', Object.keys(limits ?? {}))
   const names = Object.keys(limits) as Name[]
@@ -60,14 +63,39 @@ export function layeredKeys<Name extends string, Context>(
     checkName(name, `createLimiter.limits.${name}`)
     checkRule(limits[name], `createLimiter.limits.${name}`)
   }
+  const isInside = insideOf(names, within)
+  const outer = within === undefined ? -1 : names.indexOf(within.name)
   return {
     layered: true,
     names,
     rules: names.map((name) => limits[name]),
     keyOf: (keys, at) => checkKeyOf(keys, names, at),
+    withinOf: (keys, at) => (isInside[at] === true ? checkKeyOf(keys, names, outer) : undefined),
     label: (keys) => JSON.stringify(names.map((name) => keys[name])),
     combine: (decisions) => combine(names, decisions),
   }
+}
+
+/** The limit that the others belong to, and those that do not belong to it. */
+export interface Within<Name extends string> {
+  readonly name: Name
+  readonly shared: readonly Name[]
+}
+
+/** Which limits lie within another one's key: all but the shared ones. */
+function insideOf<Name extends string>(
+  names: readonly Name[],
+  within: Within<Name> | undefined,
+): boolean[] {
+  if (within === undefined) return []
+  checkOneOf(within.name, 'createLimiter.within', names)
+  if (!Array.isArray(within.shared)) {
+    const allowed = 'an array of names of limits'
+    throw invalid('invalid-option', { path: 'createLimiter.shared', value: within.shared, allowed })
+  }
+  const others = names.filter((name) => name !== within.name)
+  for (const name of within.shared) checkOneOf(name, 'createLimiter.shared', others)
+  return names.map((name) => !within.shared.includes(name))
 }
 
 /** Whether it is a key beyond doubt, as nearly all are, without a closer look. */

@@ -13,6 +13,7 @@ const hundred = tokenBucket({ limit: 100, per: '1h' })
 function remoteStore(): Store {
   const store = memoryStore()
   return {
+    isRemote: true,
     charge: async (group, mode) => store.charge(group, mode),
     adjust: async (group) => store.adjust(group),
     reset: async (group) => store.reset(group),
@@ -300,5 +301,41 @@ describe('wrong use', () => {
     await one.check('key', { cost: 60 })
     await one.close()
     expect((await other.check('key', { cost: 60 })).allowed).toBe(false)
+  })
+})
+
+describe('limits within another', () => {
+  const two = tokenBucket({ limit: 2, per: '1h' })
+  const limits = { everyone: hundred, org: hundred, user: two }
+
+  it('count a user of one organisation apart from one of the same name in another', async () => {
+    const limiter = createLimiter({ limits, within: 'org', shared: ['everyone'] })
+    const ada = { everyone: 'all', org: 'acme', user: 'ada' }
+    expect((await limiter.check(ada, { cost: 2 })).allowed).toBe(true)
+    expect((await limiter.check(ada)).violated).toEqual(['user'])
+    const other = await limiter.check({ ...ada, org: 'globex' })
+    expect(other.allowed).toBe(true)
+    expect(other.limits.everyone.remaining).toBe(97)
+    expect(other.limits.org.remaining).toBe(99)
+  })
+
+  it('tell keys apart however they are cut', async () => {
+    const limiter = createLimiter({ limits: { org: hundred, user: two }, within: 'org' })
+    await limiter.check({ org: 'a:b', user: 'c' }, { cost: 2 })
+    expect((await limiter.check({ org: 'a', user: 'b:c' })).allowed).toBe(true)
+  })
+
+  it.each([
+    ['within', { limits, within: 'team' }, /^createLimiter\.within: got "team", allowed: 'every/],
+    ['shared', { limits, within: 'org', shared: ['org'] }, /^createLimiter\.shared: got "org"/],
+    ['shared', { limits, within: 'org', shared: 'user' }, /^createLimiter\.shared: got "user"/],
+    ['shared alone', { limits, shared: ['org'] }, /^createLimiter\.shared: .* only with within$/],
+    [
+      'within of one',
+      { limit: two, within: 'org' },
+      /^createLimiter\.within: .* only with limits$/,
+    ],
+  ])('refuses a wrong %s', (_what, options, message) => {
+    expect(() => createLimiter(options as never)).toThrow(message)
   })
 })

@@ -107,6 +107,7 @@ describe('wait', () => {
     const memory = memoryStore()
     const answer = Promise.withResolvers<void>()
     const slow: Store = {
+      isRemote: true,
       charge: (group, mode) => answer.promise.then(() => memory.charge(group, mode)),
       adjust: async (group) => memory.adjust(group),
       reset: async (group) => memory.reset(group),

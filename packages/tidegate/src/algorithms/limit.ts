@@ -1,5 +1,6 @@
 /** A limit is an algorithm and its parameters; every algorithm is found here by its name. */
 
+import type { FailureMode } from '../decision.ts'
 import type { Algorithm, AlgorithmName } from './algorithm.ts'
 import { type ConcurrencyParams, concurrency } from './concurrency.ts'
 import { type FixedWindowParams, fixedWindow } from './fixed-window.ts'
@@ -9,7 +10,10 @@ import { type TokenBucketParams, tokenBucket } from './token-bucket.ts'
 
 export type Limit = Readonly<
   TokenBucketParams | SlidingWindowParams | SlidingLogParams | FixedWindowParams | ConcurrencyParams
->
+> & {
+  /** What holds while the store does not answer; where absent, what the limiter says. */
+  readonly onStoreError?: FailureMode
+}
 
 const algorithms = { tokenBucket, slidingWindow, slidingLog, fixedWindow, concurrency }
 

@@ -193,6 +193,7 @@ function storeThatIsDown(mode: 'open' | 'closed'): NonNullable<LimiterOptions['s
     degraded: { reason: 'unreachable', mode },
   }
   return {
+    isRemote: false,
     charge: (group) => group.map(() => decision),
     adjust: (group) => group.map(() => decision),
     reset: () => undefined,

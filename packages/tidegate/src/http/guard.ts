@@ -125,7 +125,8 @@ function verdictOf(
 ): Verdict {
   const { decision } = evaluation
   // Where the store did not answer, nothing was charged that could be given back to it.
-  const isCharged = decision.allowed && decision.degraded === null
+  const isKnown = decision.degraded === null || decision.degraded.reason === 'unconfirmed'
+  const isCharged = decision.allowed && isKnown
   const settle = (status: number) => {
     // The response is sent. If giving back fails, the client has a little less for a while.
     if (status >= 400 ? refundsFailed : refundsSuccessful) refund().catch(() => undefined)

@@ -39,7 +39,8 @@ export function writeHeaders(
   now: number,
 ): void {
   if (!decision.allowed) writeDenial(head, decision)
-  if (dialect === 'none') return
+  // Turned off, there is no limit that a client could be told of.
+  if (dialect === 'none' || decision.degraded?.reason === 'disabled') return
   if (dialect !== 'ietf') writeXRateLimit(head, decision, now)
   if (dialect !== 'x-ratelimit') {
     append(head, 'RateLimit-Policy', rateLimitPolicy(applied))
@@ -47,6 +48,7 @@ export function writeHeaders(
   }
   if (decision.degraded !== null) {
     head.setHeader('X-RateLimit-Status', 'degraded')
+    if (decision.degraded.reason === 'unconfirmed') return
     head.setHeader('X-RateLimit-Warning', 'rate-limiter-unavailable')
   }
 }

@@ -9,6 +9,7 @@ import { HOLDS_MAX } from '../algorithms/holds.ts'
 import type { Limit } from '../algorithms/limit.ts'
 import { LOG_COST_MAX } from '../algorithms/sliding-log.ts'
 import { tokenBucketParams } from '../algorithms/token-bucket.ts'
+import { type FailureMode, failureModes } from '../decision.ts'
 import { invalid } from '../errors.ts'
 import { type Duration, parseDuration } from './duration.ts'
 import { checkOneOf, checkOptions, checkWhole } from './options.ts'
@@ -19,7 +20,12 @@ export type LimitRule<Context = unknown> = (key: string, context: Context) => Li
 /** Units per period, or a function that tells them for a key. */
 export type Units<Context> = number | ((key: string, context: Context) => number | Promise<number>)
 
-interface Per<U> {
+interface OnStoreError {
+  /** What holds while the store does not answer. Default: what the limiter says, else `open`. */
+  readonly onStoreError?: FailureMode
+}
+
+interface Per<U> extends OnStoreError {
   /** Units per period. 0 blocks everybody. */
   readonly limit: U
   readonly per: Duration
@@ -30,14 +36,14 @@ export interface TokenBucketOptions<U = number> extends Per<U> {
   readonly burst?: number
 }
 
-export interface FixedWindowOptions<U = number> {
+export interface FixedWindowOptions<U = number> extends OnStoreError {
   readonly limit: U
   readonly per: Duration | CalendarUnit
   /** For calendar windows, an IANA name such as `Europe/Berlin`. Default: `UTC`. */
   readonly timeZone?: string
 }
 
-export interface ConcurrencyOptions<U = number> {
+export interface ConcurrencyOptions<U = number> extends OnStoreError {
   /** The most in flight at once. */
   readonly limit: U
   /** After this, a slot that was not released is free again. */
@@ -118,14 +124,16 @@ export function concurrency<C>(options: ConcurrencyOptions<Units<C>>): Limit | L
 function limitOrRule<C>(
   path: string,
   known: readonly string[],
-  options: { readonly limit: Units<C> },
+  options: OnStoreError & { readonly limit: Units<C> },
   parse: (limit: number, path: string) => Limit,
 ): Limit | LimitRule<C> {
-  checkOptions(options, path, known)
-  const { limit } = options
+  checkOptions(options, path, [...known, 'onStoreError'])
+  const { limit, onStoreError } = options
+  if (onStoreError !== undefined) checkOneOf(onStoreError, `${path}.onStoreError`, failureModes)
   const parseLimit = (value: unknown): Limit => {
     const units = checkWhole(value, `${path}.limit`, 0, Number.MAX_SAFE_INTEGER)
-    return Object.freeze(parse(units, path))
+    const parsed = parse(units, path)
+    return Object.freeze(onStoreError === undefined ? parsed : { ...parsed, onStoreError })
   }
   if (typeof limit !== 'function') return parseLimit(limit)
   parseLimit(0)

@@ -18,6 +18,11 @@ export interface Counter {
   readonly name: string
   readonly limit: Limit
   readonly key: string
+  /**
+   * What the counters of a group have in common, so that a store that is spread over several nodes
+   * can keep them in one place. It is part of what the counter is.
+   */
+  readonly within?: string
 }
 
 export interface Charge extends Counter {
@@ -42,6 +47,9 @@ export interface Adjustment extends Counter {
 }
 
 export interface Store {
+  /** Whether it is somewhere else and can fail. One that is not answers without promises. */
+  readonly isRemote: boolean
+
   /** One decision per charge, in order. Where any is denied, nothing of the group is charged. */
   charge(group: readonly Charge[], mode: ChargeMode): MaybePromise<readonly Decision[]>
 
@@ -53,9 +61,14 @@ export interface Store {
 
   close(): MaybePromise<void>
 
+  /** Charges the counters of one limit as `charge` would, without the cost of a group. */
+  charger?(name: string, limit: Limit): (key: string, cost: number) => MaybePromise<Decision>
+
+  /** Which of several servers a counter is on, where they fail one by one. */
+  shardOf?(counter: Counter): string
+
   /**
-   * Only in stores that answer at once: a function that charges the counters of one limit without
-   * the cost of a group and a promise. Its presence is what makes `checkSync` possible.
+   * Tells that a process is there, for that long, and returns how many are; with 0, that it goes.
    */
-  charger?(name: string, limit: Limit): (key: string, cost: number) => Decision
+  heartbeat?(id: string, lifetimeMs: number): Promise<number>
 }

@@ -37,7 +37,9 @@ export interface MemoryStoreOptions {
 }
 
 /** A store that answers at once, and can be looked into. */
-export interface MemoryStore extends Required<Store> {
+export interface MemoryStore extends Store {
+  readonly isRemote: false
+  charger(name: string, limit: Limit): (key: string, cost: number) => Decision
   charge(group: readonly Charge[], mode: ChargeMode): readonly Decision[]
   adjust(group: readonly Adjustment[]): readonly Decision[]
   reset(group: readonly Counter[]): void
@@ -74,6 +76,7 @@ export function memoryStore(options: MemoryStoreOptions = {}): MemoryStore {
 }
 
 class Memory implements MemoryStore {
+  readonly isRemote = false
   readonly #clock: Clock
   readonly #slots: Slots
   readonly #tables = new Map<string, Map<AlgorithmName, LimitTable>>()

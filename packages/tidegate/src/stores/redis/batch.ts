@@ -9,142 +9,154 @@ import type { TokenBucketParams } from '../../algorithms/token-bucket.ts'
 import type { Decision } from '../../decision.ts'
 import type { Charge, ChargeMode } from '../store.ts'
 import {
+  bucketArgs,
   bucketDecisionAt,
   decisionAt,
   LimitArgs,
   modeArg,
   readReply,
   type ScriptCall,
+  unconfirmed,
 } from './script-call.ts'
 import { chargeScript, chargeTokenBucketScript } from './scripts.generated.ts'
 
-/** A group and who waits for it. */
-export interface Pending {
-  readonly group: readonly Charge[]
+/** A charge of one counter, all or nothing, and who waits for it. */
+export interface PlainCharge {
+  readonly key: string
+  readonly limit: Limit
+  readonly cost: number
+  readonly resolve: (decision: Decision) => void
+  readonly reject: (error: unknown) => void
+}
+
+/** Any group and who waits for it. */
+export interface GroupCharge {
   readonly keys: readonly string[]
+  readonly group: readonly Charge[]
   readonly mode: ChargeMode
   readonly resolve: (decisions: readonly Decision[]) => void
   readonly reject: (error: unknown) => void
 }
 
+export type Waiting = PlainCharge | GroupCharge
+
 /** A call, who waits for it, and what its reply means to them. */
 export interface BatchCall extends ScriptCall {
-  readonly waiting: readonly Pending[]
+  readonly waiting: readonly Waiting[]
   /** Resolves those who wait; returns those that need the general script instead. */
-  settle(reply: unknown): readonly Pending[]
+  settle(reply: unknown, isConfirmed: boolean): readonly Waiting[]
 }
 
-/** The same counter, limit and cost, in the order in which they came. */
-interface Charges {
-  readonly limit: Limit
-  readonly cost: number
-  readonly pending: Pending[]
-}
+const NONE: readonly Waiting[] = []
 
 /** Writes the calls for what waits. `now` is the server's time as far as this process knows. */
-export function writeCalls(waiting: readonly Pending[], now: number, timeArg: string): BatchCall[] {
+export function writeCalls(waiting: readonly Waiting[], now: number, timeArg: string): BatchCall[] {
   const [alone] = waiting
-  if (waiting.length === 1 && alone !== undefined) return [callAlone(alone, now, timeArg)]
-  const { single, rest } = sortOut(waiting)
-  const fast = new Map<Limit, Map<number, Pending[]>>()
-  const general: Pending[][] = rest.map((pending) => [pending])
-  for (const { limit, cost, pending } of single) {
-    if (pending.length > 1 || limit.algorithm !== 'tokenBucket' || cost === 0) {
-      general.push(pending)
+  if (waiting.length === 1 && alone !== undefined) {
+    if (isForBucket(alone)) return [bucketCall([alone], timeArg)]
+    return [generalCall([waiting], now, timeArg)]
+  }
+  const { plain, groups } = sortOut(waiting)
+  const fast = new Map<Limit, Map<number, PlainCharge[]>>()
+  const general: (readonly Waiting[])[] = groups.map((group) => [group])
+  for (const same of plain.values()) {
+    const first = same[0] as PlainCharge
+    if (same.length > 1 || !isForBucket(first)) {
+      general.push(same)
       continue
     }
-    const ofLimit = fast.get(limit) ?? new Map<number, Pending[]>()
-    if (ofLimit.size === 0) fast.set(limit, ofLimit)
-    const known = ofLimit.get(cost)
-    if (known === undefined) ofLimit.set(cost, pending)
-    else known.push(pending[0] as Pending)
+    const ofLimit = fast.get(first.limit) ?? new Map<number, PlainCharge[]>()
+    if (ofLimit.size === 0) fast.set(first.limit, ofLimit)
+    const ofCost = ofLimit.get(first.cost)
+    if (ofCost === undefined) ofLimit.set(first.cost, same)
+    else ofCost.push(first)
   }
   const calls: BatchCall[] = []
-  for (const [limit, costs] of fast) {
-    for (const [cost, pending] of costs) {
-      calls.push(bucketCall(limit as TokenBucketParams, cost, pending, timeArg))
-    }
+  for (const costs of fast.values()) {
+    for (const charges of costs.values()) calls.push(bucketCall(charges, timeArg))
   }
   if (general.length > 0) calls.push(generalCall(general, now, timeArg))
   return calls
 }
 
-function callAlone(alone: Pending, now: number, timeArg: string): BatchCall {
-  const [charge] = alone.group
-  const isPlain = alone.group.length === 1 && alone.mode === 'all' && charge?.hold === undefined
-  if (isPlain && charge?.limit.algorithm === 'tokenBucket' && charge.cost > 0) {
-    return bucketCall(charge.limit, charge.cost, [alone], timeArg)
-  }
-  return generalCall([[alone]], now, timeArg)
-}
-
 /** For those that the script for plain charges has left. */
-export function writeGeneralCall(waiting: readonly Pending[], now: number, timeArg: string) {
-  return generalCall(
-    waiting.map((pending) => [pending]),
-    now,
-    timeArg,
-  )
+export function writeGeneralCall(waiting: readonly Waiting[], now: number, timeArg: string) {
+  const entries = waiting.map((one) => [one])
+  return generalCall(entries, now, timeArg)
 }
 
-/** Plain charges of single counters, put together where they are the same; and all others. */
-function sortOut(waiting: readonly Pending[]) {
-  const byKey = new Map<string, Charges>()
-  const single: Charges[] = []
-  const rest: Pending[] = []
+function isGroup(waiting: Waiting): waiting is GroupCharge {
+  return 'group' in waiting
+}
+
+function isForBucket(waiting: Waiting): waiting is PlainCharge {
+  return !isGroup(waiting) && waiting.limit.algorithm === 'tokenBucket' && waiting.cost > 0
+}
+
+/**
+ * Plain charges, together where counter, limit and cost are the same, in the order in which they
+ * came; and all others.
+ */
+function sortOut(waiting: readonly Waiting[]) {
+  const byKey = new Map<string, PlainCharge[]>()
+  const plain: PlainCharge[][] = []
+  const groups: GroupCharge[] = []
   for (const one of waiting) {
-    const [charge] = one.group
-    if (charge === undefined || one.group.length > 1 || one.mode !== 'all' || charge.hold) {
-      rest.push(one)
+    if (isGroup(one)) {
+      groups.push(one)
       continue
     }
-    const { limit, cost } = charge
-    const known = byKey.get(one.keys[0] as string)
-    if (known !== undefined && known.limit === limit && known.cost === cost) {
-      known.pending.push(one)
+    const known = byKey.get(one.key)
+    const first = known?.[0]
+    if (known !== undefined && first?.limit === one.limit && first.cost === one.cost) {
+      known.push(one)
       continue
     }
-    const charges = { limit, cost, pending: [one] }
-    byKey.set(one.keys[0] as string, charges)
-    single.push(charges)
+    const same = [one]
+    byKey.set(one.key, same)
+    plain.push(same)
   }
-  return { single, rest }
+  return { plain, groups }
 }
 
-function bucketCall(
-  limit: TokenBucketParams,
-  cost: number,
-  waiting: readonly Pending[],
-  timeArg: string,
-): BatchCall {
-  const { burst, unitsPerToken, unitsPerMs } = limit
+/** All of the same limit and cost. */
+function bucketCall(charges: readonly PlainCharge[], timeArg: string): BatchCall {
+  const { limit, cost } = charges[0] as PlainCharge & { limit: TokenBucketParams }
+  const keys: string[] = []
+  for (const { key } of charges) keys.push(key)
   return {
     script: chargeTokenBucketScript,
-    keys: waiting.map(({ keys }) => keys[0] as string),
-    args: [timeArg, ...[cost, burst, unitsPerToken, unitsPerMs].map(String)],
-    waiting,
-    settle(reply) {
-      const left: Pending[] = []
-      for (const [at, one] of waiting.entries()) {
+    keys,
+    args: bucketArgs(limit, cost, timeArg),
+    waiting: charges,
+    settle(reply, isConfirmed) {
+      let left: PlainCharge[] | undefined
+      for (let at = 0; at < charges.length; at++) {
+        const charge = charges[at] as PlainCharge
         const decision = bucketDecisionAt(reply, at, limit, cost)
-        if (decision === undefined) left.push(one)
-        else one.resolve([decision])
+        if (decision !== undefined) charge.resolve(isConfirmed ? decision : unconfirmed(decision))
+        else if (left === undefined) left = [charge]
+        else left.push(charge)
       }
-      return left
+      return left ?? NONE
     },
   }
 }
 
-/** Each entry is one group, or several plain charges of the same counter. */
-function generalCall(entries: readonly Pending[][], now: number, timeArg: string): BatchCall {
+/** Each entry is one group or charge, or several plain charges of the same counter. */
+function generalCall(
+  entries: ReadonlyArray<readonly Waiting[]>,
+  now: number,
+  timeArg: string,
+): BatchCall {
   const limits = new LimitArgs()
   const keys: string[] = []
   const runs: string[] = []
   for (let at = 0; at < entries.length; ) {
-    const first = entries[at] as Pending[]
+    const first = entries[at] as readonly Waiting[]
     const from = at
-    while (at < entries.length && isSameRun(entries[at] as Pending[], first)) {
-      keys.push(...((entries[at] as Pending[])[0]?.keys ?? []))
+    while (at < entries.length && isSameRun(entries[at] as readonly Waiting[], first)) {
+      keys.push(...keysOf((entries[at] as readonly Waiting[])[0] as Waiting))
       at++
     }
     runs.push(String(at - from), ...shapeArgs(first, limits))
@@ -154,42 +166,63 @@ function generalCall(entries: readonly Pending[][], now: number, timeArg: string
     keys,
     args: [timeArg, ...limits.write(now), ...runs],
     waiting: entries.flat(),
-    settle(reply) {
+    settle(reply, isConfirmed) {
       let at = 0
-      for (const pending of entries) {
-        settleEntry(pending, reply, at)
-        at += pending[0]?.group.length ?? 0
+      for (const entry of entries) {
+        settleEntry(entry, reply, at, isConfirmed)
+        at += keysOf(entry[0] as Waiting).length
       }
-      return []
+      return NONE
     },
   }
 }
 
-function settleEntry(pending: readonly Pending[], reply: unknown, at: number): void {
-  const [first] = pending
-  const group = first?.group ?? []
-  if (pending.length === 1) {
-    first?.resolve(group.map(({ limit }, index) => decisionAt(reply, at + index, limit)))
+function settleEntry(
+  entry: readonly Waiting[],
+  reply: unknown,
+  at: number,
+  isConfirmed: boolean,
+): void {
+  const sure = (decision: Decision) => (isConfirmed ? decision : unconfirmed(decision))
+  const first = entry[0] as Waiting
+  if (isGroup(first)) {
+    first.resolve(first.group.map(({ limit }, index) => sure(decisionAt(reply, at + index, limit))))
+    return
+  }
+  const { limit, cost } = first
+  if (entry.length === 1) {
+    first.resolve(sure(decisionAt(reply, at, limit)))
     return
   }
   // Charges that were sent as one: the first ones have what was granted, in order.
-  const { limit, cost } = group[0] as Charge
   const own = readReply(reply, at)
-  for (const [place, one] of pending.entries()) {
+  for (const [place, one] of (entry as readonly PlainCharge[]).entries()) {
     const isGranted = place < own.granted
     const laterUnits = isGranted ? (own.granted - 1 - place) * cost : 0
     const granted = isGranted ? cost : -1
     const integers = [0, granted, own.remaining + laterUnits, own.retry, own.reset]
-    one.resolve([decisionAt(integers, 0, limit)])
+    one.resolve(sure(decisionAt(integers, 0, limit)))
   }
 }
 
+function keysOf(waiting: Waiting): readonly string[] {
+  return isGroup(waiting) ? waiting.keys : [waiting.key]
+}
+
+function chargesOf(waiting: Waiting): ReadonlyArray<Pick<Charge, 'limit' | 'cost' | 'hold'>> {
+  return isGroup(waiting) ? waiting.group : [waiting]
+}
+
+function modeOf(waiting: Waiting): ChargeMode {
+  return isGroup(waiting) ? waiting.mode : 'all'
+}
+
 /** Entries that differ only in their keys are described once. */
-function isSameRun(one: readonly Pending[], other: readonly Pending[]): boolean {
+function isSameRun(one: readonly Waiting[], other: readonly Waiting[]): boolean {
   if (one === other) return true
-  const [first, second] = [one[0], other[0]]
-  if (one.length !== other.length || first?.mode !== second?.mode) return false
-  const [charges, others] = [first?.group ?? [], second?.group ?? []]
+  const [first, second] = [one[0] as Waiting, other[0] as Waiting]
+  if (one.length !== other.length || modeOf(first) !== modeOf(second)) return false
+  const [charges, others] = [chargesOf(first), chargesOf(second)]
   return (
     charges.length === others.length &&
     charges.every((charge, at) => {
@@ -200,10 +233,11 @@ function isSameRun(one: readonly Pending[], other: readonly Pending[]): boolean 
   )
 }
 
-function shapeArgs(pending: readonly Pending[], limits: LimitArgs): string[] {
-  const { group = [], mode = 'all' } = pending[0] ?? {}
-  const args = [modeArg(mode), String(pending.length), String(group.length)]
-  for (const { limit, cost, hold } of group) {
+function shapeArgs(entry: readonly Waiting[], limits: LimitArgs): string[] {
+  const first = entry[0] as Waiting
+  const charges = chargesOf(first)
+  const args = [modeArg(modeOf(first)), String(entry.length), String(charges.length)]
+  for (const { limit, cost, hold } of charges) {
     args.push(limits.numberOf(limit), String(cost), String(hold?.ttlMs ?? 0), hold?.id ?? '')
   }
   return args

@@ -33,6 +33,12 @@ export interface RedisCaller {
     replicas: number,
     timeoutMs: number,
   ): Promise<Waited>
+  /** The same with EVAL. */
+  evalAndWait: RedisCaller['evalshaAndWait']
+  /** On a cluster, the address of the master of a slot, as far as the client knows it. */
+  nodeOfSlot?(slot: number): string | undefined
+  /** Closes the connection and makes a new one, where the client offers that. */
+  reconnect?(): void
 }
 
 export interface Waited {
@@ -48,6 +54,9 @@ export interface IoredisClient {
   evalsha(sha1: string, keyCount: number, ...keysAndArgs: string[]): Promise<unknown>
   eval(script: string, keyCount: number, ...keysAndArgs: string[]): Promise<unknown>
   pipeline(commands: unknown[][]): { exec(): Promise<[Error | null, unknown][] | null> }
+  disconnect(reconnect?: boolean): void
+  /** Only in clusters: the addresses of the nodes of each slot, the master first. */
+  readonly slots?: ReadonlyArray<readonly string[] | undefined>
 }
 
 interface IoredisNumbers {
@@ -61,9 +70,16 @@ export interface NodeRedisClient {
   multi(): NodeRedisPipeline
   /** The same client with the given types for replies; without any, they have their usual ones. */
   withTypeMapping(mapping: Readonly<Record<string, never>>): NodeRedisClient
+  /** Only in clusters: the nodes of each slot. */
+  readonly slots?: ReadonlyArray<NodeRedisSlot | undefined>
+}
+
+interface NodeRedisSlot {
+  readonly master: { readonly address: string }
 }
 
 interface NodeRedisPipeline {
+  eval(script: string, options: NodeRedisScriptOptions): NodeRedisPipeline
   evalSha(sha1: string, options: NodeRedisScriptOptions): NodeRedisPipeline
   wait(replicas: number, timeoutMs: number): NodeRedisPipeline
   execAsPipeline(): Promise<unknown>
@@ -101,18 +117,27 @@ function ioredisCaller(client: IoredisClient): RedisCaller {
   checkNumbers(client.options.redisOptions, 'client.options.redisOptions')
   const evalsha: RedisCaller['evalsha'] = (sha1, keys, args) =>
     client.evalsha(sha1, keys.length, ...keys, ...args)
-  return {
-    isCluster: client.isCluster,
-    evalsha,
-    eval: (script, keys, args) => client.eval(script, keys.length, ...keys, ...args),
-    evalshaAndWait: followingRedirects(evalsha, async (sha1, keys, args, replicas, timeoutMs) => {
+  const run: RedisCaller['eval'] = (script, keys, args) =>
+    client.eval(script, keys.length, ...keys, ...args)
+  const andWait =
+    (command: 'eval' | 'evalsha'): RedisCaller['evalshaAndWait'] =>
+    async (script, keys, args, replicas, timeoutMs) => {
       // As a pipeline it is either sent again as a whole or not at all. A WAIT alone on a new
       // connection would confirm what it knows nothing about.
-      const call = ['evalsha', sha1, keys.length, ...keys, ...args]
+      const call = [command, script, keys.length, ...keys, ...args]
       const replies = await client.pipeline([call, ['wait', replicas, timeoutMs]]).exec()
       for (const [error] of replies ?? []) if (error !== null) throw error
       return waited(replies?.map(([, reply]) => reply))
-    }),
+    }
+  return {
+    isCluster: client.isCluster,
+    evalsha,
+    eval: run,
+    evalshaAndWait: followingRedirects(evalsha, andWait('evalsha')),
+    evalAndWait: followingRedirects(run, andWait('eval')),
+    ...(client.isCluster
+      ? { nodeOfSlot: (slot) => client.slots?.[slot]?.[0] }
+      : { reconnect: () => client.disconnect(true) }),
   }
 }
 
@@ -127,15 +152,23 @@ function nodeRedisCaller(given: NodeRedisClient): RedisCaller {
   const client = given.withTypeMapping({})
   const evalsha: RedisCaller['evalsha'] = (sha1, keys, args) =>
     client.evalSha(sha1, scriptOptions(keys, args))
-  return {
-    isCluster: hasMethods(given, ['nodeClient']),
-    evalsha,
-    eval: (script, keys, args) => client.eval(script, scriptOptions(keys, args)),
-    evalshaAndWait: followingRedirects(evalsha, async (sha1, keys, args, replicas, timeoutMs) => {
-      // The commands of a pipeline are never spread over two connections.
-      const pipeline = client.multi().evalSha(sha1, scriptOptions(keys, args))
+  const run: RedisCaller['eval'] = (script, keys, args) =>
+    client.eval(script, scriptOptions(keys, args))
+  // The commands of a pipeline are never spread over two connections.
+  const andWait =
+    (command: 'eval' | 'evalSha'): RedisCaller['evalshaAndWait'] =>
+    async (script, keys, args, replicas, timeoutMs) => {
+      const pipeline = client.multi()[command](script, scriptOptions(keys, args))
       return waited(await pipeline.wait(replicas, timeoutMs).execAsPipeline())
-    }),
+    }
+  const isCluster = hasMethods(given, ['nodeClient'])
+  return {
+    isCluster,
+    ...(isCluster ? { nodeOfSlot: (slot) => given.slots?.[slot]?.master.address } : {}),
+    evalsha,
+    eval: run,
+    evalshaAndWait: followingRedirects(evalsha, andWait('evalSha')),
+    evalAndWait: followingRedirects(run, andWait('eval')),
   }
 }
 

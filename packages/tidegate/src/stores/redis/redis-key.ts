@@ -7,6 +7,7 @@
 
 import { createHash } from 'node:crypto'
 import type { AlgorithmName } from '../../algorithms/algorithm.ts'
+import type { Counter } from '../store.ts'
 
 /**
  * 72 bits: with a hundred million keys at a time, the chance that any two share a counter is one in
@@ -29,22 +30,38 @@ export class RedisKeys {
     this.#prefix = prefix
   }
 
+  ofCounter({ name, limit, key, within }: Counter): string {
+    return this.of(name, limit.algorithm, key, within)
+  }
+
   /** Names and algorithms contain no NUL, so that different counters have different texts. */
-  of(name: string, algorithm: AlgorithmName, key: string): string {
+  of(name: string, algorithm: AlgorithmName, key: string, within?: string): string {
     const text = `${algorithm}\0${name}\0${key}`
-    const known = this.#young.get(text)
+    if (within === undefined) return this.#cached(text, text, undefined)
+    // Starts with a digit, as no algorithm does; the length tells where the first part ends.
+    return this.#cached(`${within.length}:${within}${text}`, text, within)
+  }
+
+  #cached(label: string, text: string, within: string | undefined): string {
+    const known = this.#young.get(label)
     if (known !== undefined) return known
-    const made = this.#old.get(text) ?? redisKey(this.#prefix, text)
+    const made = this.#old.get(label) ?? redisKey(this.#prefix, text, within)
     if (this.#young.size >= GENERATION_KEYS_MAX) {
       this.#old = this.#young
       this.#young = new Map()
     }
-    this.#young.set(text, made)
+    this.#young.set(label, made)
     return made
   }
 }
 
-export function redisKey(prefix: string, text: string): string {
-  const digest = createHash('sha1').update(text, 'utf16le').digest('base64url')
-  return prefix + digest.slice(0, DIGEST_LENGTH)
+/** Counters within the same text have the same hash tag, and so lie in the same slot. */
+export function redisKey(prefix: string, text: string, within?: string): string {
+  const tag = within === undefined ? '' : `{${digest(within)}}`
+  return prefix + tag + digest(text)
+}
+
+function digest(text: string): string {
+  const whole = createHash('sha1').update(text, 'utf16le').digest('base64url')
+  return whole.slice(0, DIGEST_LENGTH)
 }

@@ -44,6 +44,24 @@ export class LimitArgs {
   }
 }
 
+/** What charge-token-bucket.lua takes. The parameters of a limit are written once. */
+export function bucketArgs(limit: TokenBucketParams, cost: number, timeArg: string): string[] {
+  let params = bucketParams.get(limit)
+  if (params === undefined) {
+    params = [String(limit.burst), String(limit.unitsPerToken), String(limit.unitsPerMs)]
+    bucketParams.set(limit, params)
+  }
+  const [burst, unitsPerToken, unitsPerMs] = params
+  const args = [String(cost), burst, unitsPerToken, unitsPerMs]
+  if (timeArg !== SERVER_TIME) args.push(timeArg)
+  return args
+}
+
+/** Stands for the server's own time. */
+export const SERVER_TIME = '-1'
+
+const bucketParams = new WeakMap<TokenBucketParams, [string, string, string]>()
+
 /** The number of the algorithm, how many parameters follow, and these. */
 function limitArgs(limit: Limit, now: number): string[] {
   const params = paramsOf(limit, now)
@@ -119,6 +137,12 @@ export function bucketDecisionAt(
   return level >= 0
     ? bucketDecision(true, level, cost, limit, 0)
     : bucketDecision(false, -2 - level, cost, limit, 0)
+}
+
+/** A decision whose charge the replicas have not confirmed. Where nothing was granted, none was. */
+export function unconfirmed(decision: Decision): Decision {
+  if (!decision.allowed) return decision
+  return { ...decision, degraded: { reason: 'unconfirmed', mode: 'open' } }
 }
 
 function duration(ms: number): number {

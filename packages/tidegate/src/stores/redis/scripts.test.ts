@@ -21,7 +21,7 @@ const scripts = Object.entries(generated)
 
 /** What the server's administrator has to allow, besides EVAL and EVALSHA. */
 const commands = ['DEL', 'GET', 'LINDEX', 'LLEN', 'LRANGE', 'LTRIM', 'PEXPIRE', 'PTTL', 'RPOP']
-commands.push('RPUSH', 'SET', 'TIME')
+commands.push('RPUSH', 'SET', 'TIME', 'ZADD', 'ZCARD', 'ZREM', 'ZREMRANGEBYSCORE')
 
 describe('the generated module', () => {
   it('is what generate-scripts.ts makes of the Lua files', () => {
@@ -67,7 +67,6 @@ describe('the scripts', () => {
 
   it.each(scripts)('%s names every command where it calls it', (_, { text }) => {
     expect(commandsOf(text)).toHaveLength([...text.matchAll(/call\s*[({'"]/g)].length)
-    expect(text).not.toContain('pcall')
   })
 
   it.each(scripts)('%s makes no global', (_, { text }) => {
@@ -85,5 +84,5 @@ function constantOf(file: string): string {
 }
 
 function commandsOf(text: string): string[] {
-  return [...text.matchAll(/\bcall\('([A-Z]+)'/g)].map(([, command]) => command ?? '')
+  return [...text.matchAll(/\bp?call\('([A-Z]+)'/g)].map(([, command]) => command ?? '')
 }

@@ -1,0 +1,57 @@
+/**
+ * How many processes share a store: each tells the store every few seconds that it is there, and
+ * hears how many are. While the store does not answer, the last number stays.
+ */
+
+import { randomUUID } from 'node:crypto'
+import { repeat } from '../../clock.ts'
+import type { Store } from '../store.ts'
+
+/** Often enough that a process that has just started is soon counted. */
+const HEARTBEAT_MS = 2_000
+
+/** A process that has missed a few is gone. */
+const LIFETIME_MS = 10_000
+
+export class Membership {
+  readonly #store: Store
+  readonly #onChange: (count: number) => void
+  readonly #id = randomUUID()
+  #count = 1
+  #stopTimer: (() => void) | undefined
+
+  constructor(store: Store, onChange: (count: number) => void) {
+    this.#store = store
+    this.#onChange = onChange
+  }
+
+  get count(): number {
+    return this.#count
+  }
+
+  /** Begins with the first call, and does not keep the process alive. */
+  start(): void {
+    if (this.#stopTimer !== undefined || this.#store.heartbeat === undefined) return
+    this.#stopTimer = repeat(() => this.#beat(), HEARTBEAT_MS)
+    this.#beat()
+  }
+
+  async stop(): Promise<void> {
+    if (this.#stopTimer === undefined) return
+    this.#stopTimer()
+    this.#stopTimer = undefined
+    // If it cannot be told now, the others notice by themselves.
+    await this.#store.heartbeat?.(this.#id, 0).catch(() => undefined)
+  }
+
+  #beat(): void {
+    this.#store.heartbeat?.(this.#id, LIFETIME_MS).then(
+      (count) => {
+        if (this.#stopTimer === undefined || count === this.#count || count < 1) return
+        this.#count = count
+        this.#onChange(count)
+      },
+      () => undefined,
+    )
+  }
+}

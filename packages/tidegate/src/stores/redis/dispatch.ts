@@ -1,0 +1,157 @@
+/**
+ * Charges on their way to the server. What comes while commands are under way travels together with
+ * the next one: one script call judges many. A charge that comes alone is sent at once.
+ *
+ * On one server there is one lane. On a cluster there is one for each slot in use, because a call
+ * can reach one slot only; their commands travel side by side, pipelined by the client.
+ */
+
+import { TidegateError } from '../../errors.ts'
+import { type BatchCall, type Waiting, writeCalls, writeGeneralCall } from './batch.ts'
+import { slotOf } from './cluster-slot.ts'
+import type { ScriptRunner } from './script-runner.ts'
+import type { ServerTime } from './server-time.ts'
+
+/**
+ * Charges in one command. A script call has a fixed price of some microseconds, which is shared by
+ * then; a larger one would only hold up the other clients of the server, for longer than 0.3 ms.
+ */
+const BATCH_MAX = 128
+
+/**
+ * Commands of a lane under way at once. With one, server and process would wait for each other in
+ * turn, and waking up costs more than a command; with more than eight, each carries too few charges
+ * to share the fixed price.
+ */
+const IN_FLIGHT_MAX = 8
+
+/**
+ * Charges that wait to be sent. Each takes some 300 bytes; a server that is this far behind would
+ * need more than a tenth of a second to judge them.
+ */
+const WAITING_MAX = 50_000
+
+/** A calendar that is refused although the clocks agree better than this will be refused again. */
+const SKEW_MS_MIN = 3_600_000
+
+interface Lane {
+  waiting: Waiting[]
+  inFlight: number
+  isScheduled: boolean
+  /** On a cluster, the slot that it leads to. */
+  readonly slot: number
+}
+
+export class Dispatch {
+  readonly #runner: ScriptRunner
+  readonly #time: ServerTime
+  /** None on a single server. */
+  readonly #lanes: Map<number, Lane> | undefined
+  readonly #onlyLane = newLane(0)
+  #waitingCount = 0
+
+  constructor(runner: ScriptRunner, time: ServerTime, isCluster: boolean) {
+    this.#runner = runner
+    this.#time = time
+    this.#lanes = isCluster ? new Map() : undefined
+  }
+
+  /** `key` is the first of its keys, which all lie in one slot. Throws where too many wait. */
+  push(waiting: Waiting, key: string): void {
+    if (this.#waitingCount >= WAITING_MAX) throw overloaded()
+    this.#waitingCount++
+    const lane = this.#laneOf(key)
+    lane.waiting.push(waiting)
+    if (!lane.isScheduled && lane.inFlight < IN_FLIGHT_MAX) this.#schedule(lane)
+  }
+
+  #laneOf(key: string): Lane {
+    if (this.#lanes === undefined) return this.#onlyLane
+    const slot = slotOf(key)
+    const known = this.#lanes.get(slot)
+    if (known !== undefined) return known
+    const lane = newLane(slot)
+    this.#lanes.set(slot, lane)
+    return lane
+  }
+
+  /** After everything that is ready to run now, so that what comes together travels together. */
+  #schedule(lane: Lane): void {
+    lane.isScheduled = true
+    queueMicrotask(() => {
+      lane.isScheduled = false
+      this.#flush(lane)
+    })
+  }
+
+  /** In parts, so that the server works on one while this process reads the reply to another. */
+  #flush(lane: Lane): void {
+    while (lane.waiting.length > 0 && lane.inFlight < IN_FLIGHT_MAX) {
+      const { length } = lane.waiting
+      const share = Math.min(Math.ceil(length / (IN_FLIGHT_MAX - lane.inFlight)), BATCH_MAX)
+      const batch = share === length ? lane.waiting : lane.waiting.splice(0, share)
+      if (batch === lane.waiting) lane.waiting = []
+      this.#waitingCount -= share
+      this.#send(lane, batch)
+    }
+    if (lane.inFlight === 0) this.#lanes?.delete(lane.slot)
+  }
+
+  #send(lane: Lane, batch: readonly Waiting[]): void {
+    try {
+      const calls = writeCalls(batch, this.#time.now(), this.#time.argument())
+      lane.inFlight += calls.length
+      for (const call of calls) this.#run(lane, call)
+    } catch (error) {
+      for (const { reject } of batch) reject(error)
+    }
+  }
+
+  #run(lane: Lane, call: BatchCall): void {
+    this.#runner.run(call, {
+      onReply: (reply, isConfirmed) => {
+        this.#time.learn(reply)
+        const left = call.settle(reply, isConfirmed)
+        if (left.length === 0) this.#done(lane)
+        else this.#runGeneral(lane, left)
+      },
+      onError: (error) => {
+        const serverMs = timeOfRefusal(error)
+        if (serverMs === undefined || Math.abs(serverMs - this.#time.now()) < SKEW_MS_MIN) {
+          for (const { reject } of call.waiting) reject(error)
+          this.#done(lane)
+          return
+        }
+        // Refused before it wrote anything, because this process's clock is days off. Now it knows.
+        this.#time.set(serverMs)
+        this.#runGeneral(lane, call.waiting)
+      },
+    })
+  }
+
+  #runGeneral(lane: Lane, waiting: readonly Waiting[]): void {
+    this.#run(lane, writeGeneralCall(waiting, this.#time.now(), this.#time.argument()))
+  }
+
+  #done(lane: Lane): void {
+    lane.inFlight--
+    if (lane.isScheduled) return
+    if (lane.waiting.length > 0) this.#schedule(lane)
+    else if (lane.inFlight === 0) this.#lanes?.delete(lane.slot)
+  }
+}
+
+function newLane(slot: number): Lane {
+  return { waiting: [], inFlight: 0, isScheduled: false, slot }
+}
+
+function overloaded(): TidegateError {
+  const message = `the Redis store has ${WAITING_MAX} calls waiting; the server is too far behind`
+  return new TidegateError('overloaded', message)
+}
+
+/** The server's time, where it refused a calendar because none of its windows holds it. */
+function timeOfRefusal(error: TidegateError): number | undefined {
+  const match = /TIDEGATE-WINDOW (\d+)/.exec(error.message)
+  return match === null ? undefined : Number(match[1])
+}

@@ -1,0 +1,69 @@
+/**
+ * What an error of the server or of a client means: a server that cannot be reached, one that
+ * cannot serve just now, or a mistake in how it is set up or used, which no waiting mends.
+ */
+
+import { TidegateError } from '../../errors.ts'
+
+/** Answers of a server that is there but cannot serve: it loads, fails over, is full or busy. */
+const failed = words(
+  ...['READONLY', 'LOADING', 'MASTERDOWN', 'CLUSTERDOWN', 'TRYAGAIN', 'BUSY', 'OOM', 'NOREPLICAS'],
+  ...['MISCONF', 'MOVED', 'ASK', 'UNBLOCKED', 'max number of clients'],
+)
+
+/** Mistakes: they stay until somebody changes the set-up or the code. */
+const misused = words(
+  ...['CROSSSLOT', 'WRONGTYPE', 'NOPERM', 'NOAUTH', 'WRONGPASS', 'NOPROTO', 'NOSCRIPT'],
+  ...['user_script', 'unknown command', 'wrong number of arguments', 'compiling script'],
+)
+
+/** The error as the store reports it, with the original as its cause. */
+export function redisError(error: unknown): TidegateError {
+  if (error instanceof TidegateError) return error
+  const message = messageOf(error)
+  // First, because a script that the server stops in the middle is named in the message, too.
+  if (failed.test(message)) return storeError('store-failed', message, error)
+  if (misused.test(message) || isReply(error)) return storeError('store-misused', message, error)
+  return storeError('store-unreachable', message, error)
+}
+
+/** Refused before it ran, because the server did not know the script. */
+export function isNoScript(error: unknown): boolean {
+  return error instanceof Error && error.message.startsWith('NOSCRIPT')
+}
+
+/** Refused before it ran, because the keys of a group are on their way to another node. */
+export function isTryAgain(error: unknown): boolean {
+  return error instanceof Error && /\bTRYAGAIN\b/.test(error.message)
+}
+
+/** Refused because the server is a replica now: the connection leads to the wrong one. */
+export function isReadOnly(error: unknown): boolean {
+  return error instanceof Error && /\bREADONLY\b/.test(error.message)
+}
+
+function storeError(
+  code: 'store-misused' | 'store-failed' | 'store-unreachable',
+  message: string,
+  cause: unknown,
+): TidegateError {
+  return new TidegateError(code, `Redis: ${message}`, undefined, { cause })
+}
+
+function words(...list: readonly string[]): RegExp {
+  return new RegExp(`\\b(${list.join('|')})\\b`)
+}
+
+/** Some errors of the clients have no message, only a name or a code. */
+function messageOf(error: unknown): string {
+  if (!(error instanceof Error)) return String(error)
+  if (error.message !== '') return error.message
+  return 'code' in error ? `${error.name} ${String(error.code)}` : error.name
+}
+
+/** An error that the server itself has sent, and not the client. */
+function isReply(error: unknown): boolean {
+  if (!(error instanceof Error)) return false
+  const names = /^(ReplyError|SimpleError|BlobError|ErrorReply)$/
+  return names.test(error.name) || names.test(error.constructor.name)
+}

@@ -1,0 +1,133 @@
+/**
+ * Runs one script call to its end: by its digest, or by its text where the server does not know it;
+ * again where it was refused because its keys are being moved; and never again where its outcome is
+ * unknown. Every call ends within `timeoutMs`, whatever the client does.
+ */
+
+import { steadyClock } from '../../clock.ts'
+import { TidegateError } from '../../errors.ts'
+import { Deadlines, type Timed } from '../deadlines.ts'
+import type { RedisCaller, Waited } from './client.ts'
+import { isNoScript, isReadOnly, isTryAgain, redisError } from './redis-error.ts'
+import type { ScriptCall } from './script-call.ts'
+
+export interface RunnerOptions {
+  readonly timeoutMs: number
+  /** Replicas that are to confirm, and how long to wait for them; undefined to wait for none. */
+  readonly replication: { readonly replicas: number; readonly timeoutMs: number } | undefined
+}
+
+export interface Outcome {
+  /** `isConfirmed` is false only where replicas were to confirm and have not. */
+  onReply(reply: unknown, isConfirmed: boolean): void
+  onError(error: TidegateError): void
+}
+
+/** The keys of a group arrive at their new node within milliseconds of each other. */
+const TRY_AGAIN_DELAY_MS = 5
+
+/** A connection to a replica is closed at most this often: the next one may lead there, too. */
+const RECONNECT_INTERVAL_MS = 1_000
+
+export class ScriptRunner {
+  readonly #caller: RedisCaller
+  readonly #options: RunnerOptions
+  readonly #deadlines: Deadlines
+  #reconnectedMs = Number.NEGATIVE_INFINITY
+
+  constructor(caller: RedisCaller, options: RunnerOptions) {
+    this.#caller = caller
+    this.#options = options
+    this.#deadlines = new Deadlines(options.timeoutMs)
+  }
+
+  run(call: ScriptCall, outcome: Outcome): void {
+    const flight = new Flight(call, outcome, this.#deadlines, this.#options.timeoutMs)
+    this.#attempt(flight, 'evalsha')
+  }
+
+  #attempt(flight: Flight, command: 'eval' | 'evalsha'): void {
+    const { script, keys, args } = flight.call
+    const text = command === 'eval' ? script.text : script.sha1
+    const onError = (error: unknown) => this.#onError(flight, command, error)
+    try {
+      if (this.#options.replication === undefined) {
+        const ran = this.#caller[command](text, keys, args)
+        ran.then((reply) => flight.succeed(reply, true), onError)
+        return
+      }
+      const { replicas, timeoutMs } = this.#options.replication
+      const run = command === 'eval' ? this.#caller.evalAndWait : this.#caller.evalshaAndWait
+      const onWaited = ({ reply, confirmed }: Waited) =>
+        flight.succeed(reply, confirmed >= replicas)
+      run(text, keys, args, replicas, timeoutMs).then(onWaited, onError)
+    } catch (error) {
+      onError(error)
+    }
+  }
+
+  #onError(flight: Flight, command: 'eval' | 'evalsha', error: unknown): void {
+    if (flight.isSettled) return
+    // Both were refused before anything ran, so that running it now is the first time.
+    if (command === 'evalsha' && isNoScript(error)) {
+      this.#attempt(flight, 'eval')
+      return
+    }
+    if (isTryAgain(error)) {
+      steadyClock.schedule(() => {
+        if (!flight.isSettled) this.#attempt(flight, 'evalsha')
+      }, TRY_AGAIN_DELAY_MS)
+      return
+    }
+    if (isReadOnly(error)) this.#reconnect()
+    flight.fail(redisError(error))
+  }
+
+  /** Where the name of the server leads to another one by now, a new connection finds it. */
+  #reconnect(): void {
+    const nowMs = steadyClock.now()
+    if (nowMs - this.#reconnectedMs < RECONNECT_INTERVAL_MS) return
+    this.#reconnectedMs = nowMs
+    this.#caller.reconnect?.()
+  }
+}
+
+/** A call under way. The first answer counts, and one that comes after the deadline does not. */
+class Flight implements Timed {
+  readonly call: ScriptCall
+  readonly #outcome: Outcome
+  readonly #deadlines: Deadlines
+  readonly #timeoutMs: number
+  isSettled = false
+  dueMs = 0
+  before: Timed | undefined
+  after: Timed | undefined
+
+  constructor(call: ScriptCall, outcome: Outcome, deadlines: Deadlines, timeoutMs: number) {
+    this.call = call
+    this.#outcome = outcome
+    this.#deadlines = deadlines
+    this.#timeoutMs = timeoutMs
+    deadlines.add(this)
+  }
+
+  succeed(reply: unknown, isConfirmed: boolean): void {
+    if (this.isSettled) return
+    this.isSettled = true
+    this.#deadlines.remove(this)
+    this.#outcome.onReply(reply, isConfirmed)
+  }
+
+  fail(error: TidegateError): void {
+    if (this.isSettled) return
+    this.isSettled = true
+    this.#deadlines.remove(this)
+    this.#outcome.onError(error)
+  }
+
+  expire(): void {
+    this.isSettled = true
+    const message = `Redis has not answered within ${this.#timeoutMs} ms; the outcome is unknown`
+    this.#outcome.onError(new TidegateError('store-timeout', message))
+  }
+}

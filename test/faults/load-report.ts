@@ -1,0 +1,136 @@
+/** What a load has come to, phase by phase. Pure: from records, samples and marks to figures. */
+
+import { type Check, checksOf, type LoadRecords } from './load-records.ts'
+import type { LoadSample } from './load-worker.ts'
+
+export interface Phase {
+  readonly name: string
+  /** On the axis of `machineNowMs`. It lasts until the next one begins. */
+  readonly startedMs: number
+}
+
+/** What one process has recorded. */
+export interface ProcessLoad {
+  readonly records: LoadRecords
+  readonly samples: readonly LoadSample[]
+}
+
+export interface LoadReport {
+  readonly phases: readonly PhaseReport[]
+  readonly processes: readonly ProcessLoad[]
+  /** Checks that were never answered. */
+  readonly pending: number
+}
+
+/**
+ * The checks that began in a phase, and how the processes were meanwhile. What was under way when a
+ * phase ended may have met what came after.
+ */
+export interface PhaseReport extends Phase {
+  readonly made: number
+  readonly allowed: number
+  readonly denied: number
+  readonly rejected: number
+  readonly pending: number
+  /** Of those that were allowed or denied, how many by `reason/mode`. */
+  readonly degraded: Readonly<Record<string, number>>
+  /** Of those that were rejected, how many by their message. */
+  readonly errors: Readonly<Record<string, number>>
+  /** How long answers took, rejections included; NaN where there were none. */
+  readonly p50Ms: number
+  readonly p99Ms: number
+  readonly p999Ms: number
+  readonly maxMs: number
+  /** The highest of any process. */
+  readonly loopDelayMaxMs: number
+  readonly rssBytesMax: number
+  readonly heapBytesMax: number
+  readonly pendingMax: number
+}
+
+export function loadReport(
+  processes: readonly ProcessLoad[],
+  phases: readonly Phase[],
+): LoadReport {
+  const checks = processes.flatMap(({ records }) => [...checksOf(records)])
+  const samples = processes.flatMap((process) => process.samples)
+  const reports = phases.map((phase, index): PhaseReport => {
+    const endMs = phases[index + 1]?.startedMs ?? Number.POSITIVE_INFINITY
+    const isWithin = (timeMs: number) => timeMs >= phase.startedMs && timeMs < endMs
+    return {
+      ...phase,
+      ...figuresOf(checks.filter(({ startedMs }) => isWithin(startedMs))),
+      ...worstOf(samples.filter(({ atMs }) => isWithin(atMs))),
+    }
+  })
+  return { phases: reports, processes, pending: count(checks, 'pending') }
+}
+
+/**
+ * The checks whose answer came later than the deadline, and not only because the event loop of
+ * their process was late itself: by more than its worst delay in that time.
+ */
+export function lateChecks({ processes }: LoadReport, deadlineMs: number): Check[] {
+  return processes.flatMap(({ records, samples }) => {
+    const slow = [...checksOf(records)].filter(({ tookMs }) => !(tookMs <= deadlineMs))
+    return slow.filter((check) => !(check.tookMs <= deadlineMs + loopDelayMs(check, samples)))
+  })
+}
+
+function figuresOf(checks: readonly Check[]) {
+  const tookMs = checks.map((check) => check.tookMs).filter((ms) => !Number.isNaN(ms))
+  const sorted = Float64Array.from(tookMs).sort()
+  const rejected = checks.filter(({ outcome }) => outcome === 'rejected')
+  const decided = checks.filter(({ outcome }) => outcome === 'allowed' || outcome === 'denied')
+  return {
+    made: checks.length,
+    allowed: count(checks, 'allowed'),
+    denied: count(checks, 'denied'),
+    rejected: rejected.length,
+    pending: count(checks, 'pending'),
+    degraded: countNotes(decided.filter(({ note }) => note !== '')),
+    errors: countNotes(rejected),
+    p50Ms: percentile(sorted, 0.5),
+    p99Ms: percentile(sorted, 0.99),
+    p999Ms: percentile(sorted, 0.999),
+    maxMs: percentile(sorted, 1),
+  }
+}
+
+function worstOf(samples: readonly LoadSample[]) {
+  const highest = (value: (sample: LoadSample) => number) =>
+    samples.reduce((most, sample) => Math.max(most, value(sample)), 0)
+  return {
+    loopDelayMaxMs: highest((sample) => sample.loopDelayMs),
+    rssBytesMax: highest((sample) => sample.rssBytes),
+    heapBytesMax: highest((sample) => sample.heapBytes),
+    pendingMax: highest((sample) => sample.pending),
+  }
+}
+
+function count(checks: readonly Check[], outcome: Check['outcome']): number {
+  return checks.filter((check) => check.outcome === outcome).length
+}
+
+function countNotes(checks: readonly Check[]): Record<string, number> {
+  const counts: Record<string, number> = {}
+  for (const { note } of checks) counts[note] = (counts[note] ?? 0) + 1
+  return counts
+}
+
+/** The smallest value that so much of all is not above. */
+function percentile(sorted: Float64Array, part: number): number {
+  return sorted[Math.max(0, Math.ceil(sorted.length * part) - 1)] ?? Number.NaN
+}
+
+/** The worst in any of the times between two samples that the check has a part of. */
+function loopDelayMs({ startedMs, tookMs }: Check, samples: readonly LoadSample[]): number {
+  const endMs = Number.isNaN(tookMs) ? Number.POSITIVE_INFINITY : startedMs + tookMs
+  let worstMs = 0
+  let sinceMs = Number.NEGATIVE_INFINITY
+  for (const { atMs, loopDelayMs } of samples) {
+    if (atMs >= startedMs && sinceMs <= endMs) worstMs = Math.max(worstMs, loopDelayMs)
+    sinceMs = atMs
+  }
+  return worstMs
+}
