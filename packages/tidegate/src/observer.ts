@@ -18,7 +18,7 @@ export type LimiterEvent =
       /** The names of the limits. */
       readonly limits: readonly string[]
     }
-  /** A circuit breaker has changed. `openMs` is how long it stays open, where it does. */
+  /** A circuit breaker has changed. `openMs` is how long it stays open at most, where it does. */
   | {
       readonly type: 'breaker'
       /** Which part of the store; empty where it has only one. */
@@ -33,6 +33,13 @@ export type LimiterEvent =
   | { readonly type: 'misused'; readonly error: TidegateError }
   /** How many processes share the store, where that has changed. */
   | { readonly type: 'nodes'; readonly count: number }
+  /** A key is asked for very often, so many times per second; told once a second. */
+  | {
+      readonly type: 'hot'
+      readonly limit: string
+      readonly key: string
+      readonly perSecond: number
+    }
   /** Limiting was turned on or off. */
   | { readonly type: 'enabled'; readonly enabled: boolean }
 
@@ -43,7 +50,9 @@ export function safely(observer: Observer | undefined): Observer {
   if (observer === undefined) return () => undefined
   return (event) => {
     try {
-      observer(event)
+      const told: unknown = observer(event)
+      // An asynchronous function is accepted as well, and may fail later.
+      if (told instanceof Promise) told.catch(() => undefined)
     } catch {
       // The port says so: a broken log is no reason to refuse a request.
     }

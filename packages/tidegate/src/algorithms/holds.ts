@@ -15,6 +15,11 @@ export interface Hold {
   readonly units: number
   readonly ttlMs: number
   readonly expiresAt: number
+  /**
+   * When its time is over, it is charged instead of dropped: a lease, whose holder may have spent
+   * all of it and died.
+   */
+  readonly isLease?: boolean
 }
 
 /** Open holds of one key, the first to expire first. */
@@ -35,6 +40,23 @@ export function openHolds(holds: Holds, now: number): Holds {
     .filter((hold) => hold.expiresAt > now)
     .map((hold) => ({ ...hold, expiresAt: Math.min(hold.expiresAt, now + hold.ttlMs) }))
     .sort((a, b) => a.expiresAt - b.expiresAt)
+}
+
+/** What is used and held by now: leases whose time is over are used from that moment on. */
+export function presentOf<Params, State>(
+  algorithm: Algorithm<Params, State>,
+  state: State | undefined,
+  holds: Holds,
+  now: number,
+  params: Params,
+): { readonly state: State | undefined; readonly holds: Holds } {
+  const open = openHolds(holds, now)
+  if (open === holds) return { state, holds }
+  let used = state
+  for (const { isLease, expiresAt, units } of holds) {
+    if (isLease && expiresAt <= now) used = algorithm.adjust(used, units, expiresAt, params)
+  }
+  return { state: used, holds: open }
 }
 
 export function heldUnits(holds: Holds): number {
@@ -68,7 +90,7 @@ export function chargeBeside<Params, State>(
   const held = heldUnits(holds)
   const judged = algorithm.charge(state, cost, now, params, held)
   const { decision } = judged
-  const lastExpiryMs = (holds.at(-1)?.expiresAt ?? now) - now
+  const lastExpiryMs = (holds.findLast(({ isLease }) => !isLease)?.expiresAt ?? now) - now
   const resetAfterMs = Math.max(decision.resetAfterMs, lastExpiryMs)
   const retryAfterMs = decision.allowed
     ? 0

@@ -13,7 +13,17 @@ export type Limit = Readonly<
 > & {
   /** What holds while the store does not answer; where absent, what the limiter says. */
   readonly onStoreError?: FailureMode
+  /** Whether every decision is the store's own; where absent, hot keys may be answered here. */
+  readonly accuracy?: Accuracy
 }
+
+/**
+ * `exact`: every decision is made by the store. `leased`: the same limits, never exceeded, but a
+ * process may answer for hot keys itself, from units that the store has set aside for it.
+ */
+export const accuracies = ['exact', 'leased'] as const
+
+export type Accuracy = (typeof accuracies)[number]
 
 const algorithms = { tokenBucket, slidingWindow, slidingLog, fixedWindow, concurrency }
 
@@ -23,4 +33,22 @@ const algorithms = { tokenBucket, slidingWindow, slidingLog, fixedWindow, concur
  */
 export function algorithmNamed(name: AlgorithmName): Algorithm<Limit, object> {
   return algorithms[name] as unknown as Algorithm<Limit, object>
+}
+
+const MONTH_MS_MAX = 31 * 86_400_000
+
+/** The longest time that units used of a limit, up to all of it, can matter. */
+export function lastsMs(limit: Limit): number {
+  switch (limit.algorithm) {
+    case 'tokenBucket':
+      return Math.ceil((limit.burst * limit.perMs) / limit.limit)
+    case 'slidingWindow':
+      return 2 * limit.perMs
+    case 'slidingLog':
+      return limit.perMs
+    case 'fixedWindow':
+      return typeof limit.per === 'number' ? limit.per : MONTH_MS_MAX
+    case 'concurrency':
+      return 0
+  }
 }

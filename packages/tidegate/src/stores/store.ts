@@ -28,8 +28,13 @@ export interface Counter {
 export interface Charge extends Counter {
   /** Whole units; 0 only looks. */
   readonly cost: number
-  /** Sets the units aside under an id instead of charging them. */
-  readonly hold?: { readonly id: string; readonly ttlMs: number }
+  /**
+   * Sets the units aside under an id instead of charging them. When the time is over, they are free
+   * again; those of a lease are charged then, because its holder may have spent them.
+   */
+  readonly hold?: { readonly id: string; readonly ttlMs: number; readonly isLease?: boolean }
+  /** Before it is judged, drops a hold and charges what was spent of it, also if it is denied. */
+  readonly settles?: { readonly release: string; readonly units: number }
 }
 
 /**
@@ -63,6 +68,9 @@ export interface Store {
 
   /** Charges the counters of one limit as `charge` would, without the cost of a group. */
   charger?(name: string, limit: Limit): (key: string, cost: number) => MaybePromise<Decision>
+
+  /** Whether a group can be judged in one step; where absent, any can. */
+  liesTogether?(group: readonly Counter[]): boolean
 
   /** Which of several servers a counter is on, where they fail one by one. */
   shardOf?(counter: Counter): string

@@ -5,7 +5,7 @@
  */
 
 import type { Algorithm, Judgement } from '../../algorithms/algorithm.ts'
-import { addHold, chargeBeside, HOLDS_MAX, type Holds } from '../../algorithms/holds.ts'
+import { addHold, chargeBeside, dropHold, HOLDS_MAX, type Holds } from '../../algorithms/holds.ts'
 import type { Limit } from '../../algorithms/limit.ts'
 import type { Decision } from '../../decision.ts'
 import type { Charge, ChargeMode } from '../store.ts'
@@ -16,6 +16,8 @@ export interface Usage {
   readonly limit: Limit
   readonly state: object | undefined
   readonly holds: Holds
+  /** A hold that was to be settled is not known: what the holder knows is not true any more. */
+  readonly isLost?: boolean
 }
 
 export interface Outcome {
@@ -79,6 +81,12 @@ export function isEmpty(usage: Usage): boolean {
 /** Judges one charge; units that are to be held are judged like any other, then set aside. */
 function judgeCharge(charge: Charge, usage: Usage, cost: number, now: number): Outcome {
   const { state, decision } = judge(usage, cost, now)
+  if (usage.isLost) {
+    return {
+      usage: { ...usage, state },
+      decision: { ...look(usage, now).decision, allowed: false },
+    }
+  }
   if (charge.hold === undefined || !decision.allowed) {
     return { usage: { ...usage, state }, decision }
   }
@@ -87,10 +95,19 @@ function judgeCharge(charge: Charge, usage: Usage, cost: number, now: number): O
     const retryAfterMs = (holds[0]?.expiresAt ?? now) - now
     return { usage, decision: { ...decision, allowed: false, granted: 0, retryAfterMs } }
   }
-  const { id, ttlMs } = charge.hold
-  const hold = { id, ttlMs, units: cost, expiresAt: now + ttlMs }
+  const { id, ttlMs, isLease = false } = charge.hold
+  const hold = { id, ttlMs, units: cost, expiresAt: now + ttlMs, isLease }
   const held = { ...usage, holds: addHold(holds, hold) }
   return { usage: held, decision: { ...look(held, now).decision, granted: cost } }
+}
+
+/** A counter without a hold that its holder has done with, and with what was spent of that. */
+export function settled(usage: Usage, { settles, hold }: Charge, now: number): Usage {
+  if (settles === undefined) return usage
+  const { algorithm, state, limit } = usage
+  const holds = dropHold(usage.holds, settles.release)
+  const isLost = hold?.isLease === true && holds.length === usage.holds.length
+  return { ...usage, state: algorithm.adjust(state, settles.units, now, limit), holds, isLost }
 }
 
 /** The most that every charge can have; at least 1, so that it is denied where there is none. */

@@ -8,14 +8,14 @@
  */
 
 import type { Algorithm, AlgorithmName } from '../../algorithms/algorithm.ts'
-import { dropHold, type Holds, openHolds } from '../../algorithms/holds.ts'
-import { algorithmNamed, type Limit } from '../../algorithms/limit.ts'
+import { dropHold, type Holds, presentOf } from '../../algorithms/holds.ts'
+import { algorithmNamed, type Limit, lastsMs } from '../../algorithms/limit.ts'
 import { type Clock, systemClock } from '../../clock.ts'
 import type { Decision } from '../../decision.ts'
 import { checkOptions, checkWhole } from '../../policy/options.ts'
 import type { Adjustment, Charge, ChargeMode, Counter, Store } from '../store.ts'
 import { type Codec, codecOf, STATE_CELLS } from './cells.ts'
-import { blocksForMs, isEmpty, judge, judgeGroup, peekGroup, type Usage } from './judge.ts'
+import { blocksForMs, isEmpty, judge, judgeGroup, peekGroup, settled, type Usage } from './judge.ts'
 import { KeyIndex } from './key-index.ts'
 import {
   ACTIVE_AT,
@@ -111,7 +111,12 @@ class Memory implements MemoryStore {
 
   charge(group: readonly Charge[], mode: ChargeMode): readonly Decision[] {
     const now = Math.floor(this.#clock.now())
-    const found = group.map((charge) => this.#findCounter(charge, now))
+    const found = group.map((charge) => {
+      const counter = this.#findCounter(charge, now)
+      return charge.settles === undefined || mode === 'peek'
+        ? counter
+        : { ...counter, ...settled(counter, charge, now) }
+    })
     if (mode === 'peek') return peekGroup(group, found, now)
     return judgeGroup(group, found, mode, now).map(({ usage, decision }, at) =>
       this.#keep(found[at] as Found, usage, decision, now),
@@ -180,8 +185,8 @@ class Memory implements MemoryStore {
     const state =
       codec === undefined ? page.objects?.[index] : codec.read(page.cells, index * CELLS)
     const held = page.holds?.[index]
-    const holds = held === undefined ? NO_HOLDS : openHolds(held, now)
-    return { table, algorithm, limit, key, state, holds }
+    if (held === undefined) return { table, algorithm, limit, key, state, holds: NO_HOLDS }
+    return { table, algorithm, limit, key, ...presentOf(algorithm, state, held, now, limit) }
   }
 
   /** Keeps what a charge left behind; the decision comes back, marked if there was no room. */
@@ -196,7 +201,8 @@ class Memory implements MemoryStore {
     const page = this.#slots.page(slot)
     const at = (slot & PAGE_MASK) * CELLS
     this.#write(page, slot & PAGE_MASK, found.table.codec, usage)
-    page.cells[at + EXPIRES_AT] = now + Math.min(decision.resetAfterMs, LIFETIME_MS_MAX)
+    const lifetimeMs = Math.min(mattersForMs(usage, decision, now), LIFETIME_MS_MAX)
+    page.cells[at + EXPIRES_AT] = now + lifetimeMs
     page.cells[at + ACTIVE_AT] = now + blocksForMs(usage, decision, now)
     return decision
   }
@@ -233,6 +239,13 @@ function chargeRow(
     cells[at + ACTIVE_AT] = now + blocksForMs(usage, decision, now)
   }
   return decision
+}
+
+/** Leases are used when their time is over, and matter from then on. */
+function mattersForMs({ holds, limit }: Usage, { resetAfterMs }: Decision, now: number): number {
+  const lease = holds.findLast(({ isLease }) => isLease)
+  if (lease === undefined) return resetAfterMs
+  return Math.max(resetAfterMs, lease.expiresAt - now) + lastsMs(limit)
 }
 
 function uncounted(decision: Decision): Decision {

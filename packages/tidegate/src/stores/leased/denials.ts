@@ -1,0 +1,104 @@
+/**
+ * Denials that are still true: what was denied until some moment is denied here until then, without
+ * asking the store. Only a refund, a reset or a raised limit can cut that time short: what this
+ * process does of it is known at once, what others do after `DENIAL_MS_MAX` at the latest.
+ *
+ * A denial holds from when it was asked for, so that the store is never later than this; the wait
+ * that a client is told counts from when the answer came, so that who waits is admitted.
+ */
+
+import type { Limit } from '../../algorithms/limit.ts'
+import type { Decision } from '../../decision.ts'
+
+/** What is asked for: the limits of a group in their order, and the units of each. */
+export interface Question {
+  readonly limits: readonly Limit[]
+  readonly cost: number
+}
+
+interface Denial extends Question {
+  readonly decisions: readonly Decision[]
+  readonly untilMs: number
+  readonly toldMs: number
+}
+
+/** When the store was asked, and when it answered. */
+export interface Times {
+  readonly sentMs: number
+  readonly nowMs: number
+}
+
+/** How long a refund or a raised limit on another node may go unnoticed. */
+const DENIAL_MS_MAX = 1_000
+
+/** Denials that are remembered; when all of them still hold, further keys ask the store. */
+const DENIALS_MAX = 16_384
+
+/** A new one frees up to so many that are over, so that they go faster than they come. */
+const SWEEP_COUNT = 2
+
+export class Denials {
+  readonly #denials = new Map<string, Denial>()
+
+  get size(): number {
+    return this.#denials.size
+  }
+
+  find(key: string, question: Question, nowMs: number): readonly Decision[] | undefined {
+    const denial = this.#denials.size === 0 ? undefined : this.#denials.get(key)
+    if (denial === undefined || question.cost < denial.cost) return undefined
+    if (nowMs >= denial.untilMs || !areSame(question.limits, denial.limits)) {
+      this.#denials.delete(key)
+      return undefined
+    }
+    const passedMs = Math.floor(nowMs - denial.toldMs)
+    return denial.decisions.map((decision) => later(decision, passedMs))
+  }
+
+  add(key: string, question: Question, decisions: readonly Decision[], times: Times): void {
+    const waitMs = Math.max(...decisions.map(({ retryAfterMs }) => retryAfterMs))
+    const isSure = decisions.every(({ degraded }) => degraded === null)
+    if (waitMs === 0 || !isSure || question.cost === 0) return
+    this.#sweep(times.nowMs)
+    if (this.#denials.size >= DENIALS_MAX && !this.#denials.has(key)) return
+    const untilMs = times.sentMs + Math.min(waitMs, DENIAL_MS_MAX)
+    this.#denials.set(key, { ...question, decisions, untilMs, toldMs: times.nowMs })
+  }
+
+  forget(key: string): void {
+    this.#denials.delete(key)
+  }
+
+  clear(): void {
+    this.#denials.clear()
+  }
+
+  /** The oldest first, as a Map keeps the order. */
+  #sweep(nowMs: number): void {
+    let looked = 0
+    for (const [key, { untilMs }] of this.#denials) {
+      if (untilMs > nowMs || looked++ >= SWEEP_COUNT) return
+      this.#denials.delete(key)
+    }
+  }
+}
+
+function later(decision: Decision, passedMs: number): Decision {
+  const { allowed, retryAfterMs, resetAfterMs } = decision
+  return {
+    ...decision,
+    retryAfterMs: allowed ? 0 : Math.max(1, retryAfterMs - passedMs),
+    resetAfterMs: Math.max(0, resetAfterMs - passedMs),
+  }
+}
+
+function areSame(some: readonly Limit[], others: readonly Limit[]): boolean {
+  return some.length === others.length && some.every((limit, at) => isSame(limit, others[at]))
+}
+
+/** The same rule, also where a function has made it anew. */
+export function isSame(one: Limit, other: Limit | undefined): boolean {
+  if (one === other) return true
+  const names = Object.keys(one) as (keyof Limit)[]
+  return other !== undefined && names.every((name) => one[name] === other[name])
+}

@@ -1,0 +1,59 @@
+/**
+ * Finds the keys that come most often, over the last second, in constant memory whatever the number
+ * of keys (Misra and Gries): where there is no room for a new key, every count is lowered by one.
+ * So a count is never too high, and too low by at most the calls of a second divided by the room.
+ */
+
+export interface HeavyHitter {
+  readonly key: string
+  readonly perSecond: number
+}
+
+/** Keys in the sketch. A key with more than a thousandth of all calls is never missed. */
+const KEYS_MAX = 1_024
+
+const SECOND_MS = 1_000
+
+export class HeavyHitters {
+  #current = new Map<string, number>()
+  #previous = new Map<string, number>()
+  #second = 0
+
+  /** Counts calls of a key, and tells how many came within the last second. */
+  add(key: string, calls: number, nowMs: number): number {
+    this.#turn(nowMs)
+    const known = this.#current.get(key)
+    if (known === undefined && this.#current.size >= KEYS_MAX) this.#lower()
+    else this.#current.set(key, (known ?? 0) + calls)
+    return this.#rate(key, nowMs)
+  }
+
+  /** The keys with the most calls, the most first. */
+  top(count: number, nowMs: number): HeavyHitter[] {
+    this.#turn(nowMs)
+    const keys = new Set([...this.#current.keys(), ...this.#previous.keys()])
+    const rates = [...keys].map((key) => ({ key, perSecond: Math.round(this.#rate(key, nowMs)) }))
+    return rates.sort((one, other) => other.perSecond - one.perSecond).slice(0, count)
+  }
+
+  /** The previous second counts as much as still lies within the last 1,000 ms. */
+  #rate(key: string, nowMs: number): number {
+    const share = 1 - (nowMs % SECOND_MS) / SECOND_MS
+    return (this.#current.get(key) ?? 0) + (this.#previous.get(key) ?? 0) * share
+  }
+
+  #turn(nowMs: number): void {
+    const second = Math.floor(nowMs / SECOND_MS)
+    if (second === this.#second) return
+    this.#previous = second === this.#second + 1 ? this.#current : new Map()
+    this.#current = new Map()
+    this.#second = second
+  }
+
+  #lower(): void {
+    for (const [key, count] of this.#current) {
+      if (count <= 1) this.#current.delete(key)
+      else this.#current.set(key, count - 1)
+    }
+  }
+}

@@ -1,0 +1,204 @@
+/**
+ * A block of units of one counter that the store has set aside for this process, spent here without
+ * asking. When it is used up, a new one is asked for, and what was spent of the old is charged in
+ * the same call. Who comes in the meantime waits for that call.
+ *
+ * The store charges a block whole if it never hears of it again, so that a process that dies, or an
+ * answer that is lost, can only cost units and never give them twice.
+ */
+
+import { randomUUID } from 'node:crypto'
+import { type Limit, lastsMs } from '../../algorithms/limit.ts'
+import type { Decision } from '../../decision.ts'
+import type { Counter, Store } from '../store.ts'
+
+/** How long the store keeps a block for a process that is not heard of. */
+export const LEASE_TTL_MS = 2_000
+
+/** A block is spent for less than that, as the clocks of two machines do not run quite alike. */
+const LEASE_VALID_MS = 1_600
+
+/** A block is to last for this time. */
+const BLOCK_MS_MAX = 50
+
+/**
+ * But what is spent and not yet charged is missing in the next window. It should be at most a
+ * hundredth of the time of a limit, or a thousandth of its units.
+ */
+const PERIOD_SHARE = 1 / 100
+const UNITS_SHARE = 1 / 1_000
+
+/** Of what is left, a block is at most this part: seven others may be asking, too. */
+const REMAINING_SHARE = 1 / 8
+
+/** Below this, a block would save nothing. */
+const BLOCK_UNITS_MIN = 2
+
+/** What was spent is charged at least this often, because only then it begins to come back. */
+const SETTLE_MS = 200
+
+/** A key that was not used for so long is no longer hot. */
+const IDLE_MS = 100
+
+export interface Asked {
+  /** The store's answer; undefined where it gave none. */
+  readonly decision: Decision | undefined
+  /** Whether the store no longer knew the block before: it has lost what it knew. */
+  readonly isLost: boolean
+}
+
+export class Lease {
+  readonly #store: Store
+  readonly #counter: Counter
+  #id: string | undefined
+  #left = 0
+  #spent = 0
+  #sentMs = 0
+  #usedMs = 0
+  /** What the store has left besides the block, as it said last; at first nothing is known. */
+  #remaining = 0
+  #resetAfterMs = 0
+  #uncounted = 0
+  #asked: Promise<Asked> | undefined
+
+  constructor(store: Store, counter: Counter, nowMs: number) {
+    this.#store = store
+    this.#counter = counter
+    this.#usedMs = nowMs
+  }
+
+  get limit(): Limit {
+    return this.#counter.limit
+  }
+
+  get left(): number {
+    return this.#left
+  }
+
+  /** Units spent since this was last asked, for those who count them. */
+  takeSpent(): number {
+    const units = this.#uncounted
+    this.#uncounted = 0
+    return units
+  }
+
+  /** The call that is under way for a new block. */
+  get asked(): Promise<Asked> | undefined {
+    return this.#asked
+  }
+
+  /** What the store said about what is left, when it was asked directly. */
+  learn({ remaining }: Decision): void {
+    this.#remaining = remaining
+  }
+
+  /** Spends from the block; undefined where it does not suffice. */
+  spend(cost: number, nowMs: number): Decision | undefined {
+    if (cost > this.#left || nowMs - this.#sentMs > LEASE_VALID_MS) return undefined
+    this.#left -= cost
+    this.#spent += cost
+    this.#uncounted += cost
+    this.#usedMs = nowMs
+    const { limit } = this.#counter
+    return {
+      allowed: true,
+      limit: most(limit),
+      remaining: this.#remaining + this.#left,
+      retryAfterMs: 0,
+      resetAfterMs: this.#resetAfterMs,
+      granted: cost,
+      degraded: null,
+    }
+  }
+
+  /** Puts back what was spent just now and then not needed. */
+  unspend(cost: number): void {
+    this.#left += cost
+    this.#spent -= cost
+    this.#uncounted -= cost
+  }
+
+  /** How large the next block would be at that rate; 0 where there is too little to share. */
+  nextUnits(perSecond: number, atLeast: number): number {
+    const perMs = perSecond / 1_000
+    const fewUnits = Math.max(
+      most(this.limit) * UNITS_SHARE,
+      perMs * lastsMs(this.limit) * PERIOD_SHARE,
+    )
+    const shareUnits = (this.#remaining + this.#left) * REMAINING_SHARE
+    const units = Math.floor(Math.min(perMs * BLOCK_MS_MAX, fewUnits, shareUnits))
+    return units >= BLOCK_UNITS_MIN || atLeast > 0 ? Math.max(units, atLeast) : 0
+  }
+
+  /** Asks for a block of so many units, giving up the one before. */
+  ask(units: number, nowMs: number): Promise<Asked> {
+    const settles = this.#settlement(nowMs)
+    const id = randomUUID()
+    const hold = { id, ttlMs: LEASE_TTL_MS, isLease: true }
+    const charge = { ...this.#counter, cost: units, hold, ...(settles && { settles }) }
+    this.#drop()
+    this.#sentMs = nowMs
+    const asked = this.#run(async () => this.#store.charge([charge], 'partial')).then(
+      (decision) => {
+        this.#asked = undefined
+        if (decision === undefined) return { decision, isLost: false }
+        this.#remaining = decision.remaining
+        this.#resetAfterMs = decision.resetAfterMs
+        const isGranted = decision.allowed && decision.degraded === null
+        if (isGranted) {
+          this.#id = id
+          this.#left = decision.granted
+        }
+        const isLost = settles !== undefined && !decision.allowed && decision.remaining > 0
+        return { decision, isLost: isLost && decision.degraded === null }
+      },
+    )
+    this.#asked = asked
+    return asked
+  }
+
+  /** Gives back what is not needed; true when there is nothing left to look after. */
+  sweep(nowMs: number): boolean {
+    if (this.#asked !== undefined) return false
+    const isIdle = nowMs - this.#usedMs > IDLE_MS
+    if (this.#id === undefined) return isIdle
+    if (isIdle || nowMs - this.#sentMs > SETTLE_MS) void this.settle(nowMs)
+    return false
+  }
+
+  /** Charges what was spent and gives back the rest. */
+  async settle(nowMs: number): Promise<void> {
+    const settles = this.#settlement(nowMs)
+    this.#drop()
+    if (settles === undefined) return
+    const { release, units } = settles
+    await this.#run(async () => this.#store.adjust([{ ...this.#counter, units, release }]))
+  }
+
+  /** Forgets the block: the store does not know it any more. */
+  #drop(): void {
+    this.#id = undefined
+    this.#left = 0
+    this.#spent = 0
+  }
+
+  #settlement(nowMs: number): { release: string; units: number } | undefined {
+    // One whose time is over was charged by the store.
+    if (this.#id === undefined || nowMs - this.#sentMs >= LEASE_TTL_MS) return undefined
+    return { release: this.#id, units: this.#spent }
+  }
+
+  /** The first decision of a call; undefined where it failed. */
+  async #run(call: () => Promise<readonly Decision[]>): Promise<Decision | undefined> {
+    try {
+      const [decision] = await call()
+      return decision
+    } catch {
+      return undefined
+    }
+  }
+}
+
+function most(limit: Limit): number {
+  return limit.algorithm === 'tokenBucket' ? limit.burst : limit.limit
+}

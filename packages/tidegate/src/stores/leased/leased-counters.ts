@@ -1,0 +1,143 @@
+/**
+ * The counters of one limit as this process sees them: which of them are hot, and the blocks of
+ * units that it holds of those.
+ */
+
+import type { Limit } from '../../algorithms/limit.ts'
+import { steadyClock } from '../../clock.ts'
+import type { Decision } from '../../decision.ts'
+import type { Counter, Store } from '../store.ts'
+import { isSame } from './denials.ts'
+import { type HeavyHitter, HeavyHitters } from './heavy-hitters.ts'
+import { type Asked, LEASE_TTL_MS, Lease } from './lease.ts'
+
+/** Calls per second of a key in this process from which on a block is worth its upkeep. */
+const HOT_PER_SECOND = 100
+
+/** Keys with blocks. So many keys that are hot at once are a load that is spread already. */
+const LEASES_MAX = 1_024
+
+/** What the limits of a store have in common. */
+export interface LeaseState {
+  /** Until then no block is asked for, as the store has lost what it knew. */
+  learningUntilMs: number
+  /** Is told of keys that are asked for very often. */
+  onHot(name: string, key: string, perSecond: number): void
+}
+
+export class LeasedCounters {
+  readonly #store: Store
+  readonly #name: string
+  readonly #state: LeaseState
+  readonly #hitters = new HeavyHitters()
+  readonly #leases = new Map<string, Lease>()
+
+  constructor(store: Store, name: string, state: LeaseState) {
+    this.#store = store
+    this.#name = name
+    this.#state = state
+  }
+
+  get size(): number {
+    return this.#leases.size
+  }
+
+  /** Spends from a block; undefined where there is none that suffices. */
+  spend(limit: Limit, key: string, cost: number, nowMs: number): Decision | undefined {
+    return this.#leases.size === 0 ? undefined : this.#leaseOf(limit, key)?.spend(cost, nowMs)
+  }
+
+  /** Puts back what was spent just now and then not needed. */
+  unspend(key: string, cost: number): void {
+    this.#leases.get(key)?.unspend(cost)
+  }
+
+  /** Asks for a block, or joins who does, where the key is hot and there is enough to share. */
+  ask(counter: Counter, nowMs: number): Promise<Asked> | undefined {
+    const { key, limit } = counter
+    const lease = this.#leaseOf(limit, key)
+    const perSecond = this.#hitters.add(key, 1 + (lease?.takeSpent() ?? 0), nowMs)
+    if (perSecond < HOT_PER_SECOND) return undefined
+    this.#state.onHot(this.#name, key, perSecond)
+    if (lease?.asked !== undefined) return lease.asked
+    if (nowMs < this.#state.learningUntilMs) return undefined
+    if (lease === undefined && this.#leases.size >= LEASES_MAX) return undefined
+    return this.#request(lease ?? this.#add(counter, nowMs), perSecond, 0, nowMs)
+  }
+
+  /** Asks for at least so many units, hot or not. */
+  require(counter: Counter, units: number, nowMs: number): Promise<Asked> {
+    const lease = this.#leaseOf(counter.limit, counter.key) ?? this.#add(counter, nowMs)
+    if (lease.asked !== undefined) {
+      return lease.asked.then((asked) =>
+        lease.left >= units ? asked : this.require(counter, units, steadyClock.now()),
+      )
+    }
+    const perSecond = this.#hitters.add(counter.key, 1 + lease.takeSpent(), nowMs)
+    return this.#request(lease, perSecond, units, nowMs) as Promise<Asked>
+  }
+
+  /** What the store said when it was asked directly. */
+  learn(limit: Limit, key: string, decision: Decision): void {
+    if (decision.degraded === null && this.#leases.size > 0) {
+      this.#leaseOf(limit, key)?.learn(decision)
+    }
+  }
+
+  /** Units in the block of this process, which the store counts as not there. */
+  leftOf(key: string): number {
+    return this.#leases.get(key)?.left ?? 0
+  }
+
+  /** The block of a key that the store is about to forget. */
+  forget(key: string): void {
+    this.#leases.delete(key)
+  }
+
+  sweep(nowMs: number): void {
+    for (const [key, lease] of this.#leases) {
+      const spent = lease.takeSpent()
+      if (spent > 0) this.#hitters.add(key, spent, nowMs)
+      if (lease.sweep(nowMs)) this.#leases.delete(key)
+    }
+  }
+
+  async settle(nowMs: number): Promise<void> {
+    const leases = [...this.#leases.values()]
+    this.#leases.clear()
+    await Promise.all(leases.map((lease) => lease.settle(nowMs)))
+  }
+
+  top(count: number, nowMs: number): (HeavyHitter & { readonly name: string })[] {
+    return this.#hitters.top(count, nowMs).map((hitter) => ({ name: this.#name, ...hitter }))
+  }
+
+  #add(counter: Counter, nowMs: number): Lease {
+    const lease = new Lease(this.#store, counter, nowMs)
+    this.#leases.set(counter.key, lease)
+    return lease
+  }
+
+  #request(
+    lease: Lease,
+    perSecond: number,
+    atLeast: number,
+    nowMs: number,
+  ): Promise<Asked> | undefined {
+    const units = lease.nextUnits(perSecond, atLeast)
+    if (units === 0) return undefined
+    return lease.ask(units, nowMs).then((asked) => {
+      if (asked.isLost) this.#state.learningUntilMs = nowMs + LEASE_TTL_MS
+      return asked
+    })
+  }
+
+  /** A block that was granted under another limit is given up. */
+  #leaseOf(limit: Limit, key: string): Lease | undefined {
+    const lease = this.#leases.get(key)
+    if (lease === undefined || isSame(limit, lease.limit)) return lease
+    this.#leases.delete(key)
+    void lease.settle(steadyClock.now())
+    return undefined
+  }
+}

@@ -1,0 +1,299 @@
+/**
+ * The leased store: a store in front of a store that answers for hot keys itself, and is still
+ * exact. It knows nothing of what is behind it but the contract.
+ *
+ * What is denied until some moment is denied here until then. Of a key that comes often, it takes a
+ * block of units that the store has set aside, and spends it without asking. Groups are all or
+ * nothing: what can be spent here is taken first and put back if the store denies the rest.
+ *
+ * Not for sliding logs, whose requests must be logged one by one, and not for concurrency; both
+ * always go to the store.
+ */
+
+import type { Limit } from '../../algorithms/limit.ts'
+import { repeat, steadyClock } from '../../clock.ts'
+import type { Decision } from '../../decision.ts'
+import { type Observer, safely } from '../../observer.ts'
+import type { Adjustment, Charge, ChargeMode, Counter, MaybePromise, Store } from '../store.ts'
+import { Denials } from './denials.ts'
+import type { HeavyHitter } from './heavy-hitters.ts'
+import { LeasedCounters, type LeaseState } from './leased-counters.ts'
+
+/** A key that is asked for often, and how often in the last second. */
+export interface HotKey extends HeavyHitter {
+  /** The name of its limit. */
+  readonly name: string
+}
+
+/** How often blocks that are not needed are looked for. */
+const SWEEP_MS = 50
+
+/** From here on a key is told to the observer. */
+const ALERT_PER_SECOND = 10_000
+
+/** And at most so often each. */
+const ALERT_INTERVAL_MS = 1_000
+
+/** Keys whose last alert is remembered. */
+const ALERTS_MAX = 1_024
+
+const HOT_KEYS = 10
+
+export class LeasedStore implements Store {
+  readonly isRemote = true
+  readonly #store: Store
+  readonly #observer: Observer
+  readonly #denials = new Denials()
+  readonly #groupDenials = new Denials()
+  readonly #counters = new Map<string, LeasedCounters>()
+  readonly #alertMs = new Map<string, number>()
+  readonly #state: LeaseState
+  #stopSweep: (() => void) | undefined
+
+  constructor(store: Store, observer: Observer | undefined) {
+    this.#store = store
+    this.#observer = safely(observer)
+    this.#state = {
+      learningUntilMs: 0,
+      onHot: (name, key, perSecond) => this.#onHot(name, key, perSecond),
+    }
+  }
+
+  charger(name: string, limit: Limit): (key: string, cost: number) => MaybePromise<Decision> {
+    const charge = this.#store.charger?.(name, limit)
+    const question = { limits: [limit], cost: 1 }
+    if (charge === undefined || !isKept(limit)) {
+      return charge ?? ((key, cost) => this.#single({ name, limit, key, cost }))
+    }
+    const counters = isLeasable(limit) ? this.#countersOf(name, limit) : undefined
+    const start = `${limit.algorithm}\0${name}\0`
+    return (key, cost) => {
+      const nowMs = steadyClock.now()
+      const spent = counters?.spend(limit, key, cost, nowMs)
+      if (spent !== undefined) return spent
+      if (this.#denials.size > 0) {
+        const asked = cost === 1 ? question : { ...question, cost }
+        const denied = this.#denials.find(start + key, asked, nowMs)
+        if (denied !== undefined) return denied[0] as Decision
+      }
+      const counter = { name, limit, key }
+      const run = () => this.#askOne(start + key, { ...counter, cost }, counters, charge)
+      const asked = counters?.ask(counter, nowMs)
+      if (asked === undefined) return run()
+      this.#startSweep()
+      return asked.then(() => counters?.spend(limit, key, cost, steadyClock.now()) ?? run())
+    }
+  }
+
+  charge(group: readonly Charge[], mode: ChargeMode): MaybePromise<readonly Decision[]> {
+    if (mode === 'peek') return this.#peek(group)
+    const isPlain = group.every(({ hold, settles }) => hold === undefined && settles === undefined)
+    if (mode !== 'all' || !isPlain || !group.some(({ limit }) => isKept(limit))) {
+      return this.#store.charge(group, mode)
+    }
+    const nowMs = steadyClock.now()
+    const label = group.map((charge) => labelOf(charge)).join('\0\0')
+    const question = { limits: group.map(({ limit }) => limit), cost: group[0]?.cost ?? 0 }
+    const denied = this.#groupDenials.find(label, question, nowMs)
+    if (denied !== undefined) return denied
+    const spent = group.map((charge) => this.#spend(charge, nowMs))
+    const rest = group.filter((_, at) => spent[at] === undefined)
+    if (rest.length === 0) return spent as Decision[]
+    return this.#chargeRest(group, spent, rest, label)
+  }
+
+  adjust(group: readonly Adjustment[]): MaybePromise<readonly Decision[]> {
+    this.#forgive(group)
+    return this.#store.adjust(group)
+  }
+
+  reset(group: readonly Counter[]): MaybePromise<void> {
+    this.#forgive(group)
+    for (const { name, limit, key } of group) this.#countersOf(name, limit).forget(key)
+    return this.#store.reset(group)
+  }
+
+  /** Gives back what is in blocks. */
+  async close(): Promise<void> {
+    this.#stopSweep?.()
+    this.#stopSweep = undefined
+    const nowMs = steadyClock.now()
+    await Promise.all([...this.#counters.values()].map((counters) => counters.settle(nowMs)))
+    await this.#store.close()
+  }
+
+  /** The keys that were asked for most often within the last second, the most first. */
+  hotKeys(): HotKey[] {
+    const nowMs = steadyClock.now()
+    const all = [...this.#counters.values()].flatMap((counters) => counters.top(HOT_KEYS, nowMs))
+    return all.sort((one, other) => other.perSecond - one.perSecond).slice(0, HOT_KEYS)
+  }
+
+  async #single(charge: Charge): Promise<Decision> {
+    const [decision] = await this.charge([charge], 'all')
+    return decision as Decision
+  }
+
+  /** Asks the store for one counter, and remembers what it said. */
+  async #askOne(
+    label: string,
+    { limit, key, cost }: Charge,
+    counters: LeasedCounters | undefined,
+    charge: (key: string, cost: number) => MaybePromise<Decision>,
+  ): Promise<Decision> {
+    const sentMs = steadyClock.now()
+    const decision = await charge(key, cost)
+    if (decision.allowed) {
+      counters?.learn(limit, key, decision)
+      return decision
+    }
+    const times = { sentMs, nowMs: steadyClock.now() }
+    this.#denials.add(label, { limits: [limit], cost }, [decision], times)
+    counters?.learn(limit, key, decision)
+    return decision
+  }
+
+  /** What is not in blocks is asked of the store, in one step; if it denies, nothing was spent. */
+  async #chargeRest(
+    group: readonly Charge[],
+    spent: (Decision | undefined)[],
+    rest: readonly Charge[],
+    label: string,
+  ): Promise<readonly Decision[]> {
+    const sentMs = steadyClock.now()
+    const apart = this.#store.liesTogether?.(rest) === false ? rest.filter(isApart) : []
+    try {
+      for (const charge of apart) await this.#spendApart(charge, spent, group.indexOf(charge))
+      const others = group.filter((_, at) => spent[at] === undefined)
+      const isDenied = spent.some((decision) => decision?.allowed === false)
+      const decided =
+        others.length === 0 ? [] : await this.#store.charge(others, isDenied ? 'peek' : 'all')
+      for (const [at, charge] of others.entries()) {
+        this.#learn(charge, decided[at] as Decision)
+        spent[group.indexOf(charge)] ??= decided[at]
+      }
+      const decisions = spent as Decision[]
+      if (decisions.every(({ allowed }) => allowed)) return decisions
+      const result = this.#undo(group, decisions, others)
+      const times = { sentMs, nowMs: steadyClock.now() }
+      const question = { limits: group.map(({ limit }) => limit), cost: group[0]?.cost ?? 0 }
+      this.#groupDenials.add(label, question, result, times)
+      return result
+    } catch (error) {
+      this.#undo(group, spent, rest)
+      throw error
+    }
+  }
+
+  /** A counter that lies apart from the rest of its group takes part by a block. */
+  async #spendApart(charge: Charge, spent: (Decision | undefined)[], at: number): Promise<void> {
+    const counters = this.#countersOf(charge.name, charge.limit)
+    this.#startSweep()
+    await counters.require(charge, charge.cost, steadyClock.now())
+    const decision = counters.spend(charge.limit, charge.key, charge.cost, steadyClock.now())
+    spent[at] = decision ?? (await this.#store.charge([charge], 'peek'))[0]
+  }
+
+  /** Puts back what was spent from blocks for a group that was denied. */
+  #undo(
+    group: readonly Charge[],
+    decisions: readonly (Decision | undefined)[],
+    asked: readonly Charge[],
+  ): Decision[] {
+    return group.map((charge, at) => {
+      const decision = decisions[at] as Decision
+      if (decision === undefined || asked.includes(charge) || !decision.allowed) return decision
+      if (decision.granted === 0) return decision
+      this.#countersOf(charge.name, charge.limit).unspend(charge.key, charge.cost)
+      return { ...decision, granted: 0, remaining: decision.remaining + charge.cost }
+    })
+  }
+
+  /** From a block, where there is one. Hot keys are noticed, and a block is asked for. */
+  #spend(charge: Charge, nowMs: number): Decision | undefined {
+    if (!isLeasable(charge.limit) || charge.cost === 0) return undefined
+    const counters = this.#countersOf(charge.name, charge.limit)
+    const decision = counters.spend(charge.limit, charge.key, charge.cost, nowMs)
+    if (decision !== undefined) return decision
+    const { name, limit, key, within } = charge
+    const counter = { name, limit, key, ...(within !== undefined && { within }) }
+    if (counters.ask(counter, nowMs) !== undefined) this.#startSweep()
+    return undefined
+  }
+
+  #learn({ name, limit, key }: Charge, decision: Decision): void {
+    if (isLeasable(limit)) this.#countersOf(name, limit).learn(limit, key, decision)
+  }
+
+  /** Units in a block of this process are there for it. */
+  async #peek(group: readonly Charge[]): Promise<readonly Decision[]> {
+    const decisions = await this.#store.charge(group, 'peek')
+    return decisions.map((decision, at) => {
+      const { name, limit, key, cost } = group[at] as Charge
+      const left = this.#countersOf(name, limit).leftOf(key)
+      if (left === 0) return decision
+      const allowed = decision.allowed || cost <= left
+      const remaining = decision.remaining + left
+      return { ...decision, remaining, allowed, retryAfterMs: allowed ? 0 : decision.retryAfterMs }
+    })
+  }
+
+  /** What was denied may be granted again. */
+  #forgive(group: readonly Counter[]): void {
+    for (const counter of group) this.#denials.forget(labelOf(counter))
+    this.#groupDenials.clear()
+  }
+
+  #countersOf(name: string, { algorithm }: Limit): LeasedCounters {
+    const id = `${algorithm}\0${name}`
+    const known = this.#counters.get(id)
+    if (known !== undefined) return known
+    const counters = new LeasedCounters(this.#store, name, this.#state)
+    this.#counters.set(id, counters)
+    return counters
+  }
+
+  #startSweep(): void {
+    this.#stopSweep ??= repeat(() => this.#sweep(), SWEEP_MS)
+  }
+
+  #sweep(): void {
+    const nowMs = steadyClock.now()
+    let size = 0
+    for (const counters of this.#counters.values()) {
+      counters.sweep(nowMs)
+      size += counters.size
+    }
+    if (size > 0) return
+    this.#stopSweep?.()
+    this.#stopSweep = undefined
+  }
+
+  #onHot(name: string, key: string, perSecond: number): void {
+    if (perSecond < ALERT_PER_SECOND) return
+    const label = `${name}\0${key}`
+    const nowMs = steadyClock.now()
+    if (nowMs - (this.#alertMs.get(label) ?? Number.NEGATIVE_INFINITY) < ALERT_INTERVAL_MS) return
+    if (this.#alertMs.size >= ALERTS_MAX) this.#alertMs.clear()
+    this.#alertMs.set(label, nowMs)
+    this.#observer({ type: 'hot', limit: name, key, perSecond: Math.round(perSecond) })
+  }
+}
+
+/** Whether anything of it may be answered here. */
+function isKept({ algorithm, accuracy }: Limit): boolean {
+  return algorithm !== 'concurrency' && accuracy !== 'exact'
+}
+
+function isLeasable(limit: Limit): boolean {
+  return isKept(limit) && limit.algorithm !== 'slidingLog'
+}
+
+/** Counters that belong to everybody, and lie wherever they lie. */
+function isApart({ within, limit }: Charge): boolean {
+  return within === undefined && limit.algorithm !== 'slidingLog'
+}
+
+function labelOf({ name, limit, key }: Counter): string {
+  return `${limit.algorithm}\0${name}\0${key}`
+}
