@@ -2,7 +2,7 @@
 
 export type { AlgorithmName } from './algorithms/algorithm.ts'
 export type { CalendarUnit } from './algorithms/calendar.ts'
-export type { Limit } from './algorithms/limit.ts'
+export { type Accuracy, accuracies, type Limit } from './algorithms/limit.ts'
 export { type Clock, type ManualClock, manualClock, systemClock } from './clock.ts'
 export {
   type Decision,
@@ -42,6 +42,7 @@ export {
 export type { Reservation, Slot } from './reservation.ts'
 export type { BreakerOptions, GuardedOptions } from './stores/guarded/guarded-options.ts'
 export { guardedStore } from './stores/guarded/guarded-store.ts'
+export type { HotKey } from './stores/leased/leased-store.ts'
 export {
   type MemoryStore,
   type MemoryStoreOptions,

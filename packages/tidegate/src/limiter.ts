@@ -19,6 +19,7 @@ import {
   parseGuardedOptions,
 } from './stores/guarded/guarded-options.ts'
 import { guardedStore, sharedGuard } from './stores/guarded/guarded-store.ts'
+import { type HotKey, LeasedStore } from './stores/leased/leased-store.ts'
 import { memoryStore } from './stores/memory/memory-store.ts'
 import type { Store } from './stores/store.ts'
 import type { WaitOptions } from './wait-queue.ts'
@@ -111,6 +112,8 @@ export interface Limiter<Keys = string, D extends Decision = Decision, Context =
   readonly enabled: boolean
   /** Turns limiting off, so that everything is admitted without counting, or on again. */
   setEnabled(enabled: boolean): void
+  /** On a remote store, the ten keys that were asked for most often in the last second. */
+  hotKeys(): readonly HotKey[]
   /** As `check`, and tells which limits applied: what a middleware needs for its headers. */
   evaluate(keys: Keys, options?: CheckOptions<Context>): Promise<Evaluation<D>>
   close(): Promise<void>
@@ -134,7 +137,7 @@ export function createLimiter<Context>(
   if ('limit' in options) refuseLayered(options)
   const { clock = systemClock } = options
   const owned = ownStore(options, clock)
-  const store = owned ?? sharedGuarded(options.store as Store)
+  const store = owned ?? frontOf(options.store as Store)
   const parts = { store, owned, clock, isEnabled: isLimitingEnabled(options.enabled) }
   const observer = checkFunction(options.observer, 'createLimiter.observer')
   return 'limits' in options
@@ -142,7 +145,7 @@ export function createLimiter<Context>(
     : new StoreLimiter(singleKey(options.name ?? 'default', options.limit), parts, observer)
 }
 
-/** A store that the limiter made for itself: memory, or a guard with options of its own. */
+/** A store that the limiter made for itself: memory, or what stands in front of a remote one. */
 function ownStore(options: LimiterOptions, clock: Clock): Store | undefined {
   const { store, deadlineMs, onStoreError, breaker, nodes, observer } = options
   const given = { deadlineMs, onStoreError, breaker, nodes, observer }
@@ -152,11 +155,18 @@ function ownStore(options: LimiterOptions, clock: Clock): Store | undefined {
   parseGuardedOptions(guarded, 'createLimiter')
   if (store === undefined) return memoryStore({ clock })
   if (!store.isRemote || entries.length === 0) return undefined
-  return guardedStore(store, guarded)
+  return new LeasedStore(guardedStore(store, guarded), observer)
 }
 
-function sharedGuarded(store: Store): Store {
-  return store.isRemote ? sharedGuard(store) : store
+const fronts = new WeakMap<Store, Store>()
+
+/** What all limiters of a store without options of their own share. */
+function frontOf(store: Store): Store {
+  if (!store.isRemote) return store
+  const guard = sharedGuard(store)
+  const front = fronts.get(guard) ?? new LeasedStore(guard, undefined)
+  fronts.set(guard, front)
+  return front
 }
 
 /** What only a limiter with several limits has. */

@@ -21,6 +21,7 @@ import { DURATION_MS_MAX } from './policy/duration.ts'
 import { checkCall, checkWhole } from './policy/options.ts'
 import { type Reservation, reservation, type Slot, slot } from './reservation.ts'
 import { admittingStore } from './stores/guarded/admitting-store.ts'
+import { type HotKey, LeasedStore } from './stores/leased/leased-store.ts'
 import type { Charge, ChargeMode, Counter, MaybePromise, Store } from './stores/store.ts'
 import { type WaitOptions, WaitQueue } from './wait-queue.ts'
 
@@ -184,6 +185,10 @@ export class StoreLimiter<Keys, D extends Decision, Context> implements Limiter<
     if (enabled === this.#isEnabled) return
     this.#isEnabled = enabled
     this.#observer({ type: 'enabled', enabled })
+  }
+
+  hotKeys(): readonly HotKey[] {
+    return this.#store instanceof LeasedStore ? this.#store.hotKeys() : []
   }
 
   async close(): Promise<void> {

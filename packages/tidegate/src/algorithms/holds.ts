@@ -15,11 +15,17 @@ export interface Hold {
   readonly units: number
   readonly ttlMs: number
   readonly expiresAt: number
-  /**
-   * When its time is over, it is charged instead of dropped: a lease, whose holder may have spent
-   * all of it and died.
-   */
-  readonly isLease?: boolean
+}
+
+/** What the id of a lease begins with. */
+export const LEASE_MARK = '!'
+
+/**
+ * A lease is a hold that is charged when its time is over, instead of dropped: its holder may have
+ * spent all of it and died.
+ */
+export function isLease({ id }: Hold): boolean {
+  return id.startsWith(LEASE_MARK)
 }
 
 /** Open holds of one key, the first to expire first. */
@@ -53,8 +59,9 @@ export function presentOf<Params, State>(
   const open = openHolds(holds, now)
   if (open === holds) return { state, holds }
   let used = state
-  for (const { isLease, expiresAt, units } of holds) {
-    if (isLease && expiresAt <= now) used = algorithm.adjust(used, units, expiresAt, params)
+  for (const hold of holds) {
+    if (!isLease(hold) || hold.expiresAt > now) continue
+    used = algorithm.adjust(used, hold.units, hold.expiresAt, params)
   }
   return { state: used, holds: open }
 }
@@ -74,8 +81,17 @@ export function dropHold(holds: Holds, id: string): Holds {
   return holds.filter((hold) => hold.id !== id)
 }
 
+/** When none matters any more: a lease still does for `leaseMs` after it was charged. */
+function lastMs(holds: Holds, now: number, leaseMs: number): number {
+  let last = now
+  for (const hold of holds) {
+    last = Math.max(last, hold.expiresAt + (isLease(hold) ? leaseMs : 0))
+  }
+  return last - now
+}
+
 /**
- * Judges `cost` beside open holds. The retry time is exact also where it is the expiry of a hold
+ * Judges `cost` beside open holds. `leaseMs` is how long what was used of a whole lease can matter. The retry time is exact also where it is the expiry of a hold
  * that makes room: it looks at each interval between two expiries, in which what is held is
  * constant.
  */
@@ -86,12 +102,12 @@ export function chargeBeside<Params, State>(
   cost: number,
   now: number,
   params: Params,
+  leaseMs = 0,
 ): Judgement<State> {
   const held = heldUnits(holds)
   const judged = algorithm.charge(state, cost, now, params, held)
   const { decision } = judged
-  const lastExpiryMs = (holds.findLast(({ isLease }) => !isLease)?.expiresAt ?? now) - now
-  const resetAfterMs = Math.max(decision.resetAfterMs, lastExpiryMs)
+  const resetAfterMs = Math.max(decision.resetAfterMs, lastMs(holds, now, leaseMs))
   const retryAfterMs = decision.allowed
     ? 0
     : retryBeside(algorithm, state, holds, held, cost, now, params)

@@ -37,11 +37,14 @@ export function algorithmNamed(name: AlgorithmName): Algorithm<Limit, object> {
 
 const MONTH_MS_MAX = 31 * 86_400_000
 
+/** For what never drains, because its limit is 0 now. */
+const LASTS_MS_MAX = 400 * 86_400_000
+
 /** The longest time that units used of a limit, up to all of it, can matter. */
 export function lastsMs(limit: Limit): number {
   switch (limit.algorithm) {
     case 'tokenBucket':
-      return Math.ceil((limit.burst * limit.perMs) / limit.limit)
+      return limit.limit === 0 ? LASTS_MS_MAX : Math.ceil((limit.burst * limit.perMs) / limit.limit)
     case 'slidingWindow':
       return 2 * limit.perMs
     case 'slidingLog':

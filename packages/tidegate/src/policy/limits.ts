@@ -6,7 +6,7 @@
 
 import { type CalendarUnit, calendarUnits } from '../algorithms/calendar.ts'
 import { HOLDS_MAX } from '../algorithms/holds.ts'
-import type { Limit } from '../algorithms/limit.ts'
+import { type Accuracy, accuracies, type Limit } from '../algorithms/limit.ts'
 import { LOG_COST_MAX } from '../algorithms/sliding-log.ts'
 import { tokenBucketParams } from '../algorithms/token-bucket.ts'
 import { type FailureMode, failureModes } from '../decision.ts'
@@ -20,12 +20,14 @@ export type LimitRule<Context = unknown> = (key: string, context: Context) => Li
 /** Units per period, or a function that tells them for a key. */
 export type Units<Context> = number | ((key: string, context: Context) => number | Promise<number>)
 
-interface OnStoreError {
+interface OnStore {
   /** What holds while the store does not answer. Default: what the limiter says, else `open`. */
   readonly onStoreError?: FailureMode
+  /** `exact` makes every decision the store's own, also for hot keys. Default: `leased`. */
+  readonly accuracy?: Accuracy
 }
 
-interface Per<U> extends OnStoreError {
+interface Per<U> extends OnStore {
   /** Units per period. 0 blocks everybody. */
   readonly limit: U
   readonly per: Duration
@@ -36,14 +38,14 @@ export interface TokenBucketOptions<U = number> extends Per<U> {
   readonly burst?: number
 }
 
-export interface FixedWindowOptions<U = number> extends OnStoreError {
+export interface FixedWindowOptions<U = number> extends OnStore {
   readonly limit: U
   readonly per: Duration | CalendarUnit
   /** For calendar windows, an IANA name such as `Europe/Berlin`. Default: `UTC`. */
   readonly timeZone?: string
 }
 
-export interface ConcurrencyOptions<U = number> extends OnStoreError {
+export interface ConcurrencyOptions<U = number> extends OnStore {
   /** The most in flight at once. */
   readonly limit: U
   /** After this, a slot that was not released is free again. */
@@ -124,16 +126,20 @@ export function concurrency<C>(options: ConcurrencyOptions<Units<C>>): Limit | L
 function limitOrRule<C>(
   path: string,
   known: readonly string[],
-  options: OnStoreError & { readonly limit: Units<C> },
+  options: OnStore & { readonly limit: Units<C> },
   parse: (limit: number, path: string) => Limit,
 ): Limit | LimitRule<C> {
-  checkOptions(options, path, [...known, 'onStoreError'])
-  const { limit, onStoreError } = options
+  checkOptions(options, path, [...known, 'onStoreError', 'accuracy'])
+  const { limit, onStoreError, accuracy } = options
   if (onStoreError !== undefined) checkOneOf(onStoreError, `${path}.onStoreError`, failureModes)
+  if (accuracy !== undefined) checkOneOf(accuracy, `${path}.accuracy`, accuracies)
+  const declared = {
+    ...(onStoreError === undefined ? undefined : { onStoreError }),
+    ...(accuracy === undefined ? undefined : { accuracy }),
+  }
   const parseLimit = (value: unknown): Limit => {
     const units = checkWhole(value, `${path}.limit`, 0, Number.MAX_SAFE_INTEGER)
-    const parsed = parse(units, path)
-    return Object.freeze(onStoreError === undefined ? parsed : { ...parsed, onStoreError })
+    return Object.freeze({ ...parse(units, path), ...declared })
   }
   if (typeof limit !== 'function') return parseLimit(limit)
   parseLimit(0)

@@ -30,10 +30,14 @@ export interface Charge extends Counter {
   readonly cost: number
   /**
    * Sets the units aside under an id instead of charging them. When the time is over, they are free
-   * again; those of a lease are charged then, because its holder may have spent them.
+   * again. Where the id begins with `!`, it is a lease: then they are charged, because its holder
+   * may have spent them. Ids have at most 36 characters.
    */
-  readonly hold?: { readonly id: string; readonly ttlMs: number; readonly isLease?: boolean }
-  /** Before it is judged, drops a hold and charges what was spent of it, also if it is denied. */
+  readonly hold?: { readonly id: string; readonly ttlMs: number }
+  /**
+   * Before it is judged, drops a hold and charges what was spent of it, also if it is denied. It is
+   * denied where the hold is not known. Only for a group of one, in the mode `partial`.
+   */
   readonly settles?: { readonly release: string; readonly units: number }
 }
 
@@ -68,6 +72,9 @@ export interface Store {
 
   /** Charges the counters of one limit as `charge` would, without the cost of a group. */
   charger?(name: string, limit: Limit): (key: string, cost: number) => MaybePromise<Decision>
+
+  /** Whether it knows leases and settlements. */
+  readonly canLease?: boolean
 
   /** Whether a group can be judged in one step; where absent, any can. */
   liesTogether?(group: readonly Counter[]): boolean

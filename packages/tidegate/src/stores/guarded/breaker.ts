@@ -22,7 +22,7 @@ export interface BreakerSettings {
   readonly openMs: number
 }
 
-/** Called with what changed; `openMs` is how long it stays open, or 0. */
+/** Called with what changed; `openMs` is how long it stays open at most, or 0. */
 export type OnBreakerChange = (from: BreakerState, to: BreakerState, openMs: number) => void
 
 /** The window moves in steps of a tenth of it. */
@@ -107,8 +107,10 @@ export class Breaker {
       this.#open(nowMs)
       return
     }
+    // A row that began so long ago no longer counts either.
+    if (nowMs - this.#firstFailureMs >= this.#settings.windowMs) this.#failuresInRow = 0
+    if (this.#failuresInRow === 0) this.#firstFailureMs = nowMs
     this.#failuresInRow++
-    if (this.#failuresInRow === 1) this.#firstFailureMs = nowMs
     this.#count(nowMs, true)
     if (this.#isTooMuch(nowMs)) this.#open(nowMs)
   }

@@ -141,6 +141,14 @@ class Guarded implements Store {
     await this.#store.close()
   }
 
+  get canLease(): boolean {
+    return this.#store.canLease === true
+  }
+
+  liesTogether(group: readonly Counter[]): boolean {
+    return this.#store.liesTogether?.(group) !== false
+  }
+
   shardOf(counter: Counter): string {
     return this.#store.shardOf?.(counter) ?? ''
   }
@@ -161,24 +169,33 @@ class Guarded implements Store {
     }
     this.#calls++
     return new Promise<T>((resolve, reject) => {
+      const settle = (answer: () => T) => {
+        this.#calls--
+        try {
+          resolve(answer())
+        } catch (error) {
+          reject(error)
+        }
+      }
       const call = new GuardedCall<T>(this.#deadlines, nowMs, {
         onValue: (value) => {
-          this.#calls--
           breaker.succeed(nowMs, isProbe)
-          remember?.(value)
-          resolve(value)
+          settle(() => {
+            remember?.(value)
+            return value
+          })
         },
         onError: (error) => {
-          this.#calls--
           const reason = this.#reasonOf(error, breaker, isProbe)
-          if (reason === undefined) reject(error)
-          else resolve(decide(reason))
+          settle(() => {
+            if (reason === undefined) throw error
+            return decide(reason)
+          })
         },
         onLate: (isStalled) => {
-          this.#calls--
           if (isStalled) breaker.ignore(isProbe)
           else breaker.fail(steadyClock.now(), isProbe)
-          resolve(decide('timeout'))
+          settle(() => decide('timeout'))
         },
       })
       call.run(run)
@@ -254,7 +271,7 @@ class Guarded implements Store {
     })
   }
 
-  #remember(group: readonly Counter[], decisions: readonly Decision[]): void {
+  #remember(group: ReadonlyArray<Charge | Adjustment>, decisions: readonly Decision[]): void {
     for (const [at, counter] of group.entries()) {
       if (this.#modeOf(counter.limit) !== 'local') continue
       this.#local.remember(counter, decisions[at] as Decision)

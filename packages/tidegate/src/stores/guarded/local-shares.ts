@@ -1,7 +1,11 @@
 /**
  * Limits enforced in this process's memory while the store does not answer, each with the share of
  * one process. A counter starts from what the store last said about it, so that an outage is not a
- * free refill, and again whenever the store has said something since.
+ * free refill. Where the store has answered in between, the higher of what it said and of what was
+ * counted here holds: a store that answers now and then does not give a fresh share each time.
+ *
+ * Slots of concurrency limits are this process's own, so they are kept here as well while the store
+ * answers, and given back here when they are released.
  */
 
 import type { Limit } from '../../algorithms/limit.ts'
@@ -11,12 +15,12 @@ import { type MemoryStore, memoryStore } from '../memory/memory-store.ts'
 import type { Adjustment, Charge, ChargeMode, Counter } from '../store.ts'
 import { shareOf } from './share.ts'
 
-/** What the store last said about a counter, and when it was last used here. */
+/** What the store last said about a counter, and whether that is taken into account here. */
 interface Known {
-  remaining: number
+  used: number
   resetAfterMs: number
   atMs: number
-  localAtMs: number
+  isTaken: boolean
 }
 
 /** Counters that are remembered, in two generations; some 100 bytes each. */
@@ -39,16 +43,18 @@ export class LocalShares {
   }
 
   /** What the store said about a counter. */
-  remember({ name, limit, key }: Counter, { remaining, resetAfterMs }: Decision): void {
-    const known = this.#known(name, limit, key)
-    const atMs = this.#clock.now()
-    if (known === undefined) {
-      this.#add(label(name, limit, key), { remaining, resetAfterMs, atMs, localAtMs: -Infinity })
+  remember(asked: Charge | Adjustment, decision: Decision): void {
+    const { name, limit, key } = asked
+    if (limit.algorithm === 'concurrency') {
+      this.#keepSlot(asked, decision)
       return
     }
-    known.remaining = remaining
-    known.resetAfterMs = resetAfterMs
-    known.atMs = atMs
+    const used = Math.max(0, decision.limit - decision.remaining)
+    const { resetAfterMs } = decision
+    const said = { used, resetAfterMs, atMs: this.#clock.now(), isTaken: false }
+    const known = this.#known(name, limit, key)
+    if (known === undefined) this.#add(label(name, limit, key), said)
+    else Object.assign(known, said)
   }
 
   charge(group: readonly Charge[], mode: ChargeMode): readonly Decision[] {
@@ -80,14 +86,20 @@ export class LocalShares {
     const share = this.#shareOf(limit)
     const prepared = { ...counter, limit: share }
     const known = this.#known(name, limit, key)
-    if (known === undefined || known.atMs <= known.localAtMs) return prepared
-    const now = this.#clock.now()
-    known.localAtMs = now
-    const memory = this.#memory()
-    memory.reset([prepared])
-    const units = Math.ceil((usedNow(known, limit, now) * capacity(share)) / capacity(limit))
-    if (units > 0) memory.adjust([{ name, limit: share, key, units }])
+    if (known === undefined || known.isTaken) return prepared
+    known.isTaken = true
+    const used = usedNow(known, limit, this.#clock.now())
+    const ofShare = { name, limit: share, key }
+    const [here] = this.#memory().charge([{ ...ofShare, cost: 0 }], 'peek')
+    const usedHere = capacity(share) - (here?.remaining ?? 0)
+    const units = Math.ceil((used * capacity(share)) / capacity(limit)) - usedHere
+    if (units > 0) this.#memory().adjust([{ ...ofShare, units }])
     return prepared
+  }
+
+  #keepSlot(asked: Charge | Adjustment, { granted }: Decision): void {
+    if ('units' in asked) this.#memory().adjust([asked])
+    else if (asked.hold !== undefined && granted > 0) this.#memory().charge([asked], 'all')
   }
 
   #shareOf(limit: Limit): Limit {
@@ -126,8 +138,7 @@ function capacity(limit: Limit): number {
 }
 
 /** Units in use by now, of those that the store knew of. */
-function usedNow({ remaining, resetAfterMs, atMs }: Known, limit: Limit, now: number): number {
-  const used = Math.max(0, capacity(limit) - remaining)
+function usedNow({ used, resetAfterMs, atMs }: Known, limit: Limit, now: number): number {
   const elapsedMs = Math.max(0, now - atMs)
   if (limit.algorithm === 'tokenBucket') {
     return Math.max(0, used - (elapsedMs * limit.limit) / limit.perMs)

@@ -8,16 +8,18 @@ import type { TidegateError } from '../../errors.ts'
 
 const INTERVAL_MS = 60_000
 
-/** Messages that are told apart; they come from the server, with little variety. */
+/** Messages of a minute. They come from the server, with little variety. */
 const MESSAGES_MAX = 100
 
 export function misuseWarning(): (error: TidegateError) => void {
   const toldMs = new Map<string, number>()
   return ({ code, message }) => {
     const nowMs = steadyClock.now()
-    const lastMs = toldMs.get(message)
-    if (lastMs !== undefined && nowMs - lastMs < INTERVAL_MS) return
-    if (toldMs.size >= MESSAGES_MAX) toldMs.clear()
+    for (const [told, atMs] of toldMs) {
+      if (nowMs - atMs < INTERVAL_MS) break
+      toldMs.delete(told)
+    }
+    if (toldMs.has(message) || toldMs.size >= MESSAGES_MAX) return
     toldMs.set(message, nowMs)
     process.emitWarning(message, { type: 'TidegateWarning', code })
   }

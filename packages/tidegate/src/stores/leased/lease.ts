@@ -8,6 +8,7 @@
  */
 
 import { randomUUID } from 'node:crypto'
+import { LEASE_MARK } from '../../algorithms/holds.ts'
 import { type Limit, lastsMs } from '../../algorithms/limit.ts'
 import type { Decision } from '../../decision.ts'
 import type { Counter, Store } from '../store.ts'
@@ -133,8 +134,8 @@ export class Lease {
   /** Asks for a block of so many units, giving up the one before. */
   ask(units: number, nowMs: number): Promise<Asked> {
     const settles = this.#settlement(nowMs)
-    const id = randomUUID()
-    const hold = { id, ttlMs: LEASE_TTL_MS, isLease: true }
+    const id = LEASE_MARK + randomUUID().slice(1)
+    const hold = { id, ttlMs: LEASE_TTL_MS }
     const charge = { ...this.#counter, cost: units, hold, ...(settles && { settles }) }
     this.#drop()
     this.#sentMs = nowMs
@@ -143,7 +144,7 @@ export class Lease {
         this.#asked = undefined
         if (decision === undefined) return { decision, isLost: false }
         this.#remaining = decision.remaining
-        this.#resetAfterMs = decision.resetAfterMs
+        this.#resetAfterMs = Math.min(decision.resetAfterMs, lastsMs(this.limit))
         const isGranted = decision.allowed && decision.degraded === null
         if (isGranted) {
           this.#id = id

@@ -27,6 +27,7 @@ function remote(inner: Store = memoryStore()) {
   }
   const store: Store = {
     isRemote: true,
+    canLease: true,
     charge: (group, mode) => answer(() => inner.charge(group, mode)),
     adjust: (group) => answer(() => inner.adjust(group)),
     reset: (group) => answer(() => inner.reset(group)),

@@ -65,7 +65,7 @@ export class LeasedStore implements Store {
     if (charge === undefined || !isKept(limit)) {
       return charge ?? ((key, cost) => this.#single({ name, limit, key, cost }))
     }
-    const counters = isLeasable(limit) ? this.#countersOf(name, limit) : undefined
+    const counters = this.#isLeasable(limit) ? this.#countersOf(name, limit) : undefined
     const start = `${limit.algorithm}\0${name}\0`
     return (key, cost) => {
       const nowMs = steadyClock.now()
@@ -161,7 +161,8 @@ export class LeasedStore implements Store {
     label: string,
   ): Promise<readonly Decision[]> {
     const sentMs = steadyClock.now()
-    const apart = this.#store.liesTogether?.(rest) === false ? rest.filter(isApart) : []
+    const isTogether = this.#store.liesTogether?.(rest) !== false
+    const apart = isTogether || !this.#store.canLease ? [] : rest.filter(isApart)
     try {
       for (const charge of apart) await this.#spendApart(charge, spent, group.indexOf(charge))
       const others = group.filter((_, at) => spent[at] === undefined)
@@ -211,7 +212,7 @@ export class LeasedStore implements Store {
 
   /** From a block, where there is one. Hot keys are noticed, and a block is asked for. */
   #spend(charge: Charge, nowMs: number): Decision | undefined {
-    if (!isLeasable(charge.limit) || charge.cost === 0) return undefined
+    if (!this.#isLeasable(charge.limit) || charge.cost === 0) return undefined
     const counters = this.#countersOf(charge.name, charge.limit)
     const decision = counters.spend(charge.limit, charge.key, charge.cost, nowMs)
     if (decision !== undefined) return decision
@@ -222,7 +223,7 @@ export class LeasedStore implements Store {
   }
 
   #learn({ name, limit, key }: Charge, decision: Decision): void {
-    if (isLeasable(limit)) this.#countersOf(name, limit).learn(limit, key, decision)
+    if (this.#isLeasable(limit)) this.#countersOf(name, limit).learn(limit, key, decision)
   }
 
   /** Units in a block of this process are there for it. */
@@ -251,6 +252,10 @@ export class LeasedStore implements Store {
     const counters = new LeasedCounters(this.#store, name, this.#state)
     this.#counters.set(id, counters)
     return counters
+  }
+
+  #isLeasable(limit: Limit): boolean {
+    return this.#store.canLease === true && isKept(limit) && limit.algorithm !== 'slidingLog'
   }
 
   #startSweep(): void {
@@ -283,10 +288,6 @@ export class LeasedStore implements Store {
 /** Whether anything of it may be answered here. */
 function isKept({ algorithm, accuracy }: Limit): boolean {
   return algorithm !== 'concurrency' && accuracy !== 'exact'
-}
-
-function isLeasable(limit: Limit): boolean {
-  return isKept(limit) && limit.algorithm !== 'slidingLog'
 }
 
 /** Counters that belong to everybody, and lie wherever they lie. */

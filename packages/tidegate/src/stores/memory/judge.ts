@@ -6,7 +6,7 @@
 
 import type { Algorithm, Judgement } from '../../algorithms/algorithm.ts'
 import { addHold, chargeBeside, dropHold, HOLDS_MAX, type Holds } from '../../algorithms/holds.ts'
-import type { Limit } from '../../algorithms/limit.ts'
+import { type Limit, lastsMs } from '../../algorithms/limit.ts'
 import type { Decision } from '../../decision.ts'
 import type { Charge, ChargeMode } from '../store.ts'
 
@@ -29,7 +29,7 @@ export function judge(usage: Usage, cost: number, now: number): Judgement<object
   const { algorithm, state, holds, limit } = usage
   return holds.length === 0
     ? algorithm.charge(state, cost, now, limit, 0)
-    : chargeBeside(algorithm, state, holds, cost, now, limit)
+    : chargeBeside(algorithm, state, holds, cost, now, limit, lastsMs(limit))
 }
 
 export function judgeGroup(
@@ -80,13 +80,11 @@ export function isEmpty(usage: Usage): boolean {
 
 /** Judges one charge; units that are to be held are judged like any other, then set aside. */
 function judgeCharge(charge: Charge, usage: Usage, cost: number, now: number): Outcome {
-  const { state, decision } = judge(usage, cost, now)
   if (usage.isLost) {
-    return {
-      usage: { ...usage, state },
-      decision: { ...look(usage, now).decision, allowed: false },
-    }
+    const looked = look(usage, now)
+    return { ...looked, decision: { ...looked.decision, allowed: false } }
   }
+  const { state, decision } = judge(usage, cost, now)
   if (charge.hold === undefined || !decision.allowed) {
     return { usage: { ...usage, state }, decision }
   }
@@ -95,18 +93,18 @@ function judgeCharge(charge: Charge, usage: Usage, cost: number, now: number): O
     const retryAfterMs = (holds[0]?.expiresAt ?? now) - now
     return { usage, decision: { ...decision, allowed: false, granted: 0, retryAfterMs } }
   }
-  const { id, ttlMs, isLease = false } = charge.hold
-  const hold = { id, ttlMs, units: cost, expiresAt: now + ttlMs, isLease }
+  const { id, ttlMs } = charge.hold
+  const hold = { id, ttlMs, units: cost, expiresAt: now + ttlMs }
   const held = { ...usage, holds: addHold(holds, hold) }
   return { usage: held, decision: { ...look(held, now).decision, granted: cost } }
 }
 
 /** A counter without a hold that its holder has done with, and with what was spent of that. */
-export function settled(usage: Usage, { settles, hold }: Charge, now: number): Usage {
+export function settled(usage: Usage, { settles }: Charge, now: number): Usage {
   if (settles === undefined) return usage
   const { algorithm, state, limit } = usage
   const holds = dropHold(usage.holds, settles.release)
-  const isLost = hold?.isLease === true && holds.length === usage.holds.length
+  const isLost = holds.length === usage.holds.length
   return { ...usage, state: algorithm.adjust(state, settles.units, now, limit), holds, isLost }
 }
 

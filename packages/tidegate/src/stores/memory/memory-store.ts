@@ -9,7 +9,7 @@
 
 import type { Algorithm, AlgorithmName } from '../../algorithms/algorithm.ts'
 import { dropHold, type Holds, presentOf } from '../../algorithms/holds.ts'
-import { algorithmNamed, type Limit, lastsMs } from '../../algorithms/limit.ts'
+import { algorithmNamed, type Limit } from '../../algorithms/limit.ts'
 import { type Clock, systemClock } from '../../clock.ts'
 import type { Decision } from '../../decision.ts'
 import { checkOptions, checkWhole } from '../../policy/options.ts'
@@ -77,6 +77,7 @@ export function memoryStore(options: MemoryStoreOptions = {}): MemoryStore {
 
 class Memory implements MemoryStore {
   readonly isRemote = false
+  readonly canLease = true
   readonly #clock: Clock
   readonly #slots: Slots
   readonly #tables = new Map<string, Map<AlgorithmName, LimitTable>>()
@@ -201,8 +202,7 @@ class Memory implements MemoryStore {
     const page = this.#slots.page(slot)
     const at = (slot & PAGE_MASK) * CELLS
     this.#write(page, slot & PAGE_MASK, found.table.codec, usage)
-    const lifetimeMs = Math.min(mattersForMs(usage, decision, now), LIFETIME_MS_MAX)
-    page.cells[at + EXPIRES_AT] = now + lifetimeMs
+    page.cells[at + EXPIRES_AT] = now + Math.min(decision.resetAfterMs, LIFETIME_MS_MAX)
     page.cells[at + ACTIVE_AT] = now + blocksForMs(usage, decision, now)
     return decision
   }
@@ -239,13 +239,6 @@ function chargeRow(
     cells[at + ACTIVE_AT] = now + blocksForMs(usage, decision, now)
   }
   return decision
-}
-
-/** Leases are used when their time is over, and matter from then on. */
-function mattersForMs({ holds, limit }: Usage, { resetAfterMs }: Decision, now: number): number {
-  const lease = holds.findLast(({ isLease }) => isLease)
-  if (lease === undefined) return resetAfterMs
-  return Math.max(resetAfterMs, lease.expiresAt - now) + lastsMs(limit)
 }
 
 function uncounted(decision: Decision): Decision {

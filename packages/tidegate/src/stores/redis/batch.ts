@@ -12,6 +12,7 @@ import {
   bucketArgs,
   bucketDecisionAt,
   decisionAt,
+  LEASE_MODE,
   LimitArgs,
   modeArg,
   readReply,
@@ -209,7 +210,9 @@ function keysOf(waiting: Waiting): readonly string[] {
   return isGroup(waiting) ? waiting.keys : [waiting.key]
 }
 
-function chargesOf(waiting: Waiting): ReadonlyArray<Pick<Charge, 'limit' | 'cost' | 'hold'>> {
+type ChargePart = Pick<Charge, 'limit' | 'cost' | 'hold' | 'settles'>
+
+function chargesOf(waiting: Waiting): readonly ChargePart[] {
   return isGroup(waiting) ? waiting.group : [waiting]
 }
 
@@ -236,9 +239,12 @@ function isSameRun(one: readonly Waiting[], other: readonly Waiting[]): boolean 
 function shapeArgs(entry: readonly Waiting[], limits: LimitArgs): string[] {
   const first = entry[0] as Waiting
   const charges = chargesOf(first)
-  const args = [modeArg(modeOf(first)), String(entry.length), String(charges.length)]
+  const settles = charges[0]?.settles
+  const mode = settles === undefined ? modeArg(modeOf(first)) : LEASE_MODE
+  const args = [mode, String(entry.length), String(charges.length)]
   for (const { limit, cost, hold } of charges) {
     args.push(limits.numberOf(limit), String(cost), String(hold?.ttlMs ?? 0), hold?.id ?? '')
   }
+  if (settles !== undefined) args.push(settles.release, String(settles.units))
   return args
 }

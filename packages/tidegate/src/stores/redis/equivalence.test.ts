@@ -9,9 +9,8 @@ import type { Limit } from '../../algorithms/limit.ts'
 import { tokenBucketParams } from '../../algorithms/token-bucket.ts'
 import { manualClock } from '../../clock.ts'
 import { concurrency } from '../../policy/limits.ts'
-import type { ChargeMode, Counter } from '../store.ts'
-import { type Operation, runCohort } from './equivalence-contract.ts'
-import { RedisKeys } from './redis-key.ts'
+import type { Charge, ChargeMode, Counter } from '../store.ts'
+import { type GroupOperation, type Operation, runCohort } from './equivalence-contract.ts'
 import { redisStore } from './redis-store.ts'
 
 let server: RedisServer
@@ -47,35 +46,48 @@ const units = fc.oneof(
   { weight: 2, arbitrary: fc.integer({ min: 1, max: 5_000 }) },
 )
 
+/** Limits that leave room for tens of holds are needed more often than costs as high. */
+const sizes = fc.oneof(
+  { weight: 2, arbitrary: units },
+  { weight: 1, arbitrary: fc.integer({ min: 100, max: 20_000 }) },
+)
+
 const calendars = fc.record({
   unit: fc.constantFrom('day' as const, 'week' as const, 'month' as const),
   timeZone: fc.constantFrom('UTC', 'Europe/Berlin', 'America/St_Johns', 'Pacific/Auckland'),
 })
 
 const windows = (algorithm: 'slidingWindow' | 'slidingLog') =>
-  fc.record({ algorithm: fc.constant(algorithm), limit: units, perMs: periods })
+  fc.record({ algorithm: fc.constant(algorithm), limit: sizes, perMs: periods })
 
 const limitsOf: Record<AlgorithmName, fc.Arbitrary<Limit>> = {
   tokenBucket: fc
-    .tuple(units, periods, fc.oneof(units, fc.integer({ min: 800_000, max: 20_000_000 })))
+    .tuple(units, periods, fc.oneof(sizes, fc.integer({ min: 800_000, max: 20_000_000 })))
     .map(([limit, perMs, burst]) => tokenBucketParams(limit, perMs, Math.max(1, burst))),
   slidingWindow: windows('slidingWindow'),
   slidingLog: windows('slidingLog'),
   fixedWindow: fc.record({
     algorithm: fc.constant('fixedWindow' as const),
-    limit: units,
+    limit: sizes,
     per: fc.oneof({ weight: 4, arbitrary: periods }, { weight: 1, arbitrary: calendars }),
   }),
   concurrency: fc.record({
     algorithm: fc.constant('concurrency' as const),
-    limit: units,
+    limit: sizes,
     ttlMs: fc.constant(HOUR_MS),
   }),
 }
 
+const ttls = [60_000, 600_000, HOUR_MS, 2 * HOUR_MS] as const
+
+const kindsOfStep = [
+  ...(['charge', 'charge', 'charge', 'hold', 'holds', 'settle', 'settleSome'] as const),
+  ...(['adjust', 'burst', 'reset', 'lease', 'lease'] as const),
+]
+
 /** A step before it is known what the limits of its history are. */
 const steps = fc.record({
-  kind: fc.constantFrom('charge', 'charge', 'charge', 'hold', 'settle', 'adjust', 'burst', 'reset'),
+  kind: fc.constantFrom(...kindsOfStep),
   mode: fc.constantFrom<ChargeMode>('all', 'all', 'partial', 'peek'),
   key: fc.constantFrom('one', 'other'),
   /** Which of the limits apply, where there are several, and in which variant. */
@@ -83,9 +95,13 @@ const steps = fc.record({
   variant: fc.nat({ max: 3 }),
   costs: fc.array(units, { minLength: 3, maxLength: 3 }),
   sign: fc.constantFrom(1, -1),
-  ttlMs: fc.constantFrom(60_000, 600_000, HOUR_MS, 2 * HOUR_MS),
-  /** A hold that was made so many steps ago. */
+  ttlMs: fc.constantFrom(...ttls),
+  /** Holds that were made so many steps ago. */
   ago: fc.integer({ min: 1, max: 6 }),
+  /** How many holds at once, of how much each, and every how many of them differs from the rest. */
+  count: fc.integer({ min: 2, max: 40 }),
+  heldUnits: fc.constantFrom(0, 1, 1, 1, 2, 3, 4_094, 4_095, 5_000),
+  oddEvery: fc.integer({ min: 1, max: 5 }),
   times: fc.integer({ min: 2, max: 9 }),
 })
 
@@ -129,19 +145,38 @@ function operationOf(step: Step, at: number, history: string, pools: Limit[][]):
   const all = pools.map((pool, place) => ({ name: `${place}`, limit: pool[variant] as Limit, key }))
   const counters = step.isAlone ? all.slice(0, 1) : all
   const costOf = (place: number) => step.costs[place] ?? 0
-  const holdIdAt = (other: number) => `${history}/${other}`
+  const holdIdAt = (other: number, number = 0) => `${history}/${other}/${number}`
   const hold = { id: holdIdAt(at), ttlMs: step.ttlMs }
   const [first] = counters as [Counter]
   switch (step.kind) {
+    case 'holds': {
+      const operations = Array.from({ length: step.count }, (_, number): GroupOperation => {
+        const own = { id: holdIdAt(at, number), ...oddOrNot(step, number) }
+        const group = counters.map((one) => ({ ...one, cost: own.cost, hold: own }))
+        return { kind: 'charge', group, mode: 'all' }
+      })
+      return { kind: 'several', operations }
+    }
     case 'settle': {
       const release = holdIdAt(at - step.ago)
       const group = counters.map((one, place) => ({ ...one, units: costOf(place), release }))
       return { kind: 'adjust', group }
     }
+    case 'settleSome': {
+      const operations = Array.from({ length: step.count }, (_, number): GroupOperation => {
+        const release = holdIdAt(at - step.ago, number * step.oddEvery)
+        const group = counters.map((one) => ({ ...one, units: number % 2, release }))
+        return { kind: 'adjust', group }
+      })
+      return { kind: 'several', operations }
+    }
     case 'adjust': {
       const group = counters.map((one, place) => ({ ...one, units: step.sign * costOf(place) }))
       return { kind: 'adjust', group }
     }
+    case 'lease':
+      if (!isLeasable(first.limit)) break
+      return leaseOf({ ...first, cost: costOf(0) }, step, (other) => `!${holdIdAt(other)}`, at)
     case 'reset':
       return { kind: 'reset', group: counters }
     case 'burst':
@@ -155,6 +190,25 @@ function operationOf(step: Step, at: number, history: string, pools: Limit[][]):
     return isHeld ? { ...charge, hold } : charge
   })
   return { kind: 'charge', group, mode: step.mode }
+}
+
+/** Logs and slots are never leased. */
+function isLeasable({ algorithm }: Limit): boolean {
+  return algorithm !== 'slidingLog' && algorithm !== 'concurrency'
+}
+
+/** A lease, which mostly settles the one before, or one that is not known. */
+function leaseOf(charge: Charge, step: Step, idAt: (at: number) => string, at: number): Operation {
+  const leased = { ...charge, hold: { id: idAt(at), ttlMs: step.ttlMs } }
+  if (!step.isAlone) return { kind: 'charge', group: [leased], mode: step.mode }
+  const settles = { release: idAt(at - step.ago), units: step.costs[1] ?? 0 }
+  return { kind: 'charge', group: [{ ...leased, settles }], mode: 'partial' }
+}
+
+/** The cost and the ttl of one of many holds. */
+function oddOrNot({ heldUnits, ttlMs, oddEvery }: Step, number: number) {
+  if (number % oddEvery > 0) return { cost: heldUnits, ttlMs }
+  return { cost: number % 3, ttlMs: ttls[number % ttls.length] as number }
 }
 
 const groups: readonly (readonly AlgorithmName[])[] = [
@@ -191,22 +245,60 @@ describe('Redis decides and keeps what the pure functions do', () => {
     await runCohort(client, { startMs: Date.UTC(2026, 0), moves, histories: [history] })
   })
 
+  it.each(algorithmNames)('for hundreds of holds that expire at many times: %s', async (name) => {
+    // Ahead by less and by more than a ttl, back by less and by more, and until all is over.
+    const jumps = [0, 1_000, 30_000, 500_000, -200_000, 0, -HOUR_MS, 100_000, HOUR_MS, 0, HOUR_MS]
+    const moves = jumps.flatMap((moveMs) => [moveMs, 0, 0, 0])
+    const histories = [jumps.flatMap((_, at) => manyHolds(limitForMany[name], at))]
+    await runCohort(client, { startMs: Date.UTC(2026, 0), moves, histories })
+  })
+
   it('up to the most holds of a key, and denies one more until the first expires', async () => {
     const clock = manualClock()
-    const store = redisStore(client, { clock, prefix: 'full' })
-    const limit = concurrency({ limit: HOLDS_MAX, ttl: '1h' })
-    const key = new RedisKeys('full').of('slots', 'concurrency', 'key')
-    const seed = `
-      local holds = {}
-      for at = 1, ARGV[1] do holds[at] = { 'seed' .. at, 0, 60000, ARGV[2] + 60000 } end
-      return redis.call('SET', KEYS[1], cmsgpack.pack(holds), 'PX', 60000)`
-    await client.eval(seed, 1, key, HOLDS_MAX - 1, clock.now())
+    const store = redisStore(client, { clock, prefix: 'full', timeoutMs: 10_000 })
+    const charge = {
+      name: 'slots',
+      limit: concurrency({ limit: HOLDS_MAX, ttl: '1h' }),
+      key: 'key',
+    }
+    const hold = (id: string, cost: number, ttlMs: number) =>
+      store.charge([{ ...charge, cost, hold: { id, ttlMs } }], 'all')
+    const first = Array.from({ length: HOLDS_MAX - 1 }, (_, at) => hold(`first ${at}`, 0, 60_000))
+    await Promise.all(first)
     clock.advance(1_000)
-    const charge = { name: 'slots', limit, key: 'key', cost: 1 }
-    const hold = (id: string) => store.charge([{ ...charge, hold: { id, ttlMs: HOUR_MS } }], 'all')
     const last = { allowed: true, granted: 1, remaining: HOLDS_MAX - 1, resetAfterMs: HOUR_MS }
-    expect(await hold('last')).toMatchObject([last])
+    expect(await hold('last', 1, HOUR_MS)).toMatchObject([last])
     const denied = { allowed: false, granted: 0, retryAfterMs: 59_000 }
-    expect(await hold('more')).toMatchObject([denied])
+    expect(await hold('more', 1, HOUR_MS)).toMatchObject([denied])
   })
 })
+
+const limitForMany: Record<AlgorithmName, Limit> = {
+  tokenBucket: tokenBucketParams(900, HOUR_MS, 900),
+  slidingWindow: { algorithm: 'slidingWindow', limit: 900, perMs: HOUR_MS },
+  slidingLog: { algorithm: 'slidingLog', limit: 900, perMs: HOUR_MS },
+  fixedWindow: { algorithm: 'fixedWindow', limit: 900, per: HOUR_MS },
+  concurrency: { algorithm: 'concurrency', limit: 900, ttlMs: HOUR_MS },
+}
+
+/** Many holds, costs that have to wait for few or many of them, releases, and the costs again. */
+function manyHolds(limit: Limit, at: number): Operation[] {
+  const counter = { name: 'many', limit, key: 'key' }
+  const holds = Array.from({ length: 200 }, (_, number) => {
+    const ttlMs = ttls[(at + number) % (at % 2 === 0 ? 1 : ttls.length)] as number
+    const hold = { id: `${at}/${number}`, ttlMs: ttlMs + (number % 7) * 1_000 }
+    return charge({ ...counter, cost: 1 + (number % 3), hold }, 'all')
+  })
+  const looks = [1, 2, 50, 300, 600, 899, 900, 901].map((cost) =>
+    charge({ ...counter, cost, hold: { id: `look ${cost}`, ttlMs: HOUR_MS } }, 'peek'),
+  )
+  const releases = Array.from({ length: 60 }, (_, number): GroupOperation => {
+    const release = `${Math.max(0, at - (number % 3))}/${(number * 7) % 200}`
+    return { kind: 'adjust', group: [{ ...counter, units: number % 2, release }] }
+  })
+  return [holds, looks, releases, looks].map((operations) => ({ kind: 'several', operations }))
+}
+
+function charge(one: Charge, mode: ChargeMode): GroupOperation {
+  return { kind: 'charge', group: [one], mode }
+}

@@ -1,9 +1,10 @@
+import { randomUUID } from 'node:crypto'
 import { Redis } from 'ioredis'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { type RedisServer, startRedis } from '../../../../../test/servers/redis.ts'
 import type { Limit } from '../../algorithms/limit.ts'
-import { slidingLog, tokenBucket } from '../../policy/limits.ts'
-import type { ChargeMode, Store } from '../store.ts'
+import { concurrency, slidingLog, tokenBucket } from '../../policy/limits.ts'
+import type { Charge, ChargeMode, Store } from '../store.ts'
 import { redisStore } from './redis-store.ts'
 
 const TIMEOUT_MS = 120_000
@@ -30,9 +31,10 @@ afterAll(async () => {
 
 /** The scripts are loaded before anything is measured. */
 beforeEach(async () => {
-  store = redisStore(client)
+  store = redisStore(client, { timeoutMs: 60_000 })
   await chargeAll(tokenBucket({ limit: 1, per: '1h' }), 100, () => 'warm')
   await chargeAll(slidingLog({ limit: 1, per: '1h' }), 100, () => 'warm')
+  await chargeAll(concurrency({ limit: 1, ttl: '1h' }), 100, () => 'warm')
   await client.flushall()
 })
 
@@ -75,6 +77,26 @@ describe('the memory of the server', () => {
     },
     TIMEOUT_MS,
   )
+
+  // A sorted set of up to 128 members is more compact than a larger one.
+  it.each([
+    { keys: 1, slots: 10_000, bytesMax: 170 },
+    { keys: 10, slots: 1_000, bytesMax: 170 },
+    { keys: 1_000, slots: 10, bytesMax: 90 },
+  ])(
+    'takes at most $bytesMax bytes per open slot, $keys × $slots',
+    async ({ keys, slots, bytesMax }) => {
+      const limit = concurrency({ limit: slots, ttl: PER })
+      const before = await usedBytes()
+      const granted = await chargeAll(limit, keys * slots, (at) => `user:${at % keys}`)
+      const bytes = (await usedBytes()) - before
+      expect(granted).toBe(keys * slots)
+      expect(await keysWithExpiry()).toBe(keys)
+      report(`open slots, ${keys} × ${slots}`, bytes / granted)
+      expect(bytes / granted).toBeLessThanOrEqual(bytesMax)
+    },
+    TIMEOUT_MS,
+  )
 })
 
 /** Charges 1 so many times and tells how many were granted. */
@@ -88,7 +110,9 @@ async function chargeAll(
   for (let from = 0; from < count; from += AT_ONCE) {
     const size = Math.min(AT_ONCE, count - from)
     const charges = Array.from({ length: size }, (_, at) => {
-      return store.charge([{ name: 'api', limit, key: keyAt(from + at), cost: 1 }], mode)
+      const charge: Charge = { name: 'api', limit, key: keyAt(from + at), cost: 1 }
+      if (limit.algorithm !== 'concurrency') return store.charge([charge], mode)
+      return store.charge([{ ...charge, hold: { id: randomUUID(), ttlMs: limit.ttlMs } }], mode)
     })
     for (const [decision] of await Promise.all(charges)) granted += decision?.granted ?? 0
   }

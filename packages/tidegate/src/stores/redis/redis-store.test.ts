@@ -13,7 +13,6 @@ import {
 import type { Charge, Store } from '../store.ts'
 import { storeContract } from '../store-contract.ts'
 import type { RedisClient } from './client.ts'
-import { redisKey } from './redis-key.ts'
 import { redisStore } from './redis-store.ts'
 
 let server: RedisServer
@@ -208,24 +207,7 @@ describe('keys', () => {
     }
     expect(await keysOf(prefix)).toEqual([])
   })
-
-  it('hold more slots than Lua can unpack at once', async () => {
-    const prefix = newPrefix()
-    const store = redisStore(connection().client, { prefix })
-    const key = redisKey(prefix, 'concurrency\0limit\0key')
-    await server.command('EVAL', takeSlots, 1, key, 9000, Date.now() + HOUR_MS)
-    const limit = concurrency({ limit: 10_000, ttl: '1h' })
-    const hold = { id: 'one more', ttlMs: HOUR_MS }
-    const [decision] = await store.charge([charge({ limit, hold })], 'all')
-    expect(decision).toMatchObject({ allowed: true, remaining: 999 })
-  })
 })
-
-/** Puts as many slots into a key as the store would, which takes it a while. */
-const takeSlots = `
-  local holds = {}
-  for at = 1, tonumber(ARGV[1]) do holds[at] = { 'slot ' .. at, 1, 3600000, tonumber(ARGV[2]) } end
-  return redis.call('SET', KEYS[1], cmsgpack.pack(holds), 'PX', 3600000)`
 
 describe('time', () => {
   const connection = use(() => firstKind.single(server))

@@ -98,6 +98,7 @@ function replicationOf(options: RedisStoreOptions) {
 
 class Redis implements Store {
   readonly isRemote = true
+  readonly canLease = true
   readonly shardOf?: (counter: Counter) => string
   readonly #runner: ScriptRunner
   readonly #keys: RedisKeys
@@ -168,6 +169,10 @@ class Redis implements Store {
     return Number((await this.#run(call)).reply)
   }
 
+  liesTogether(group: readonly Counter[]): boolean {
+    return !this.#isCluster || isOneSlot(group.map((counter) => this.#keys.ofCounter(counter)))
+  }
+
   /** The client is the user's, who closes it. */
   close(): void {}
 
@@ -185,10 +190,14 @@ class Redis implements Store {
   }
 }
 
+function isOneSlot(keys: readonly string[]): boolean {
+  const slot = slotOf(keys[0] as string)
+  return keys.every((key) => slotOf(key) === slot)
+}
+
 /** No script can reach two slots. */
 function refuseSpread(keys: readonly string[]): void {
-  const slot = slotOf(keys[0] as string)
-  if (keys.every((key) => slotOf(key) === slot)) return
+  if (isOneSlot(keys)) return
   const message =
     'on Redis Cluster, the limits of one limiter must lie together: name the limit that the ' +
     "others belong to, such as within: 'org'"

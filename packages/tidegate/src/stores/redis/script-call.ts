@@ -20,6 +20,9 @@ export interface ScriptCall {
 
 const modes: Record<ChargeMode, string> = { all: '0', partial: '1', peek: '2' }
 
+/** As `partial`, for a single charge that settles a hold first. */
+export const LEASE_MODE = '3'
+
 export function modeArg(mode: ChargeMode): string {
   return modes[mode]
 }

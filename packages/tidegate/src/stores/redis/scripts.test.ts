@@ -20,8 +20,11 @@ const entries = files.filter(({ name }) => !included.has(name.replace('.lua', ''
 const scripts = Object.entries(generated)
 
 /** What the server's administrator has to allow, besides EVAL and EVALSHA. */
-const commands = ['DEL', 'GET', 'LINDEX', 'LLEN', 'LRANGE', 'LTRIM', 'PEXPIRE', 'PTTL', 'RPOP']
-commands.push('RPUSH', 'SET', 'TIME', 'ZADD', 'ZCARD', 'ZREM', 'ZREMRANGEBYSCORE')
+const commands = [
+  ...['DEL', 'GET', 'LINDEX', 'LLEN', 'LRANGE', 'LTRIM', 'MGET', 'PEXPIRE', 'PTTL', 'RPOP'],
+  ...['RPUSH', 'SET', 'TIME', 'ZADD', 'ZCARD', 'ZRANGE', 'ZRANK', 'ZREM', 'ZREMRANGEBYSCORE'],
+  'ZSCORE',
+]
 
 describe('the generated module', () => {
   it('is what generate-scripts.ts makes of the Lua files', () => {

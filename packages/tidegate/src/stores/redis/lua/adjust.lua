@@ -8,12 +8,7 @@
            -1 for never
   Expiry   of each counter exactly when nothing is used or held any more
 ]]
--- @include token-bucket
--- @include sliding-window
--- @include sliding-log
--- @include fixed-window
--- @include concurrency
--- @include holds
+-- @include modules
 -- @include counters
 
 local now = read_now()
@@ -23,7 +18,7 @@ local reply = { now }
 for _, key in ipairs(KEYS) do
   local limit, units, release = limits[next_number()], next_number(), next_argument()
   local before, holds = load_counter(key, limit, now)
-  if release ~= '' then holds = without_hold(holds, release) end
+  if holds and release ~= '' then holds = modules.holds.without(holds, release, now, limit) end
   local state = limit.algorithm.adjust(before, units, now, limit)
   local remaining, reset = settle_counter(key, limit, state, holds, now)
   reply[#reply + 1] = 0

@@ -3,24 +3,21 @@
 
   KEYS     the counters, in the order of the groups
   ARGV     the time in ms, or -1 for the server's; the limits (counters.lua); then runs of groups
-           of the same shape: how many groups, mode (0 all, 1 partial, 2 peek), times, charges per
-           group, and for each charge the number of its limit, its cost, the ttl in ms of its hold
-           or 0, and the id of its hold or ''
+           of the same shape: how many groups, mode (0 all, 1 partial, 2 peek, 3 lease), times,
+           charges per group, and for each charge the number of its limit, its cost, the ttl in ms
+           of its hold or 0, and the id of its hold or ''
+           Mode 3 is partial for a group of one; then follow the id of a hold that is settled first,
+           and how much was spent of it. It is denied if that hold is not known
            Times above 1 stands for as many groups of one charge on the same counter: its cost is
            granted that many times, or as often as there is room
   Returns  integers: the time in ms, then for each counter: granted units, or how many times, or -1
            if denied; remaining units; retry time in ms, and reset time in ms, -1 for never
   Expiry   of each counter exactly when nothing is used or held any more
 ]]
--- @include token-bucket
--- @include sliding-window
--- @include sliding-log
--- @include fixed-window
--- @include concurrency
--- @include holds
+-- @include modules
 -- @include counters
 
-local ALL, PARTIAL, PEEK = 0, 1, 2
+local ALL, PARTIAL, PEEK, LEASE = 0, 1, 2, 3
 
 local now = read_now()
 local limits = read_limits(now)
@@ -85,17 +82,19 @@ end
 
 local function judge(counter, cost)
   local algorithm, limit, holds = counter.limit.algorithm, counter.limit, counter.holds
+  if counter.is_lost then cost = 0 end
   local after, allowed, remaining, retry, reset =
     charge_beside(algorithm, counter.state, holds, cost, now, limit)
   local judged = { after = after, holds = holds, allowed = allowed, cost = cost }
   judged.remaining, judged.retry, judged.reset = remaining, retry, reset
-  if not allowed or counter.ttl == 0 then return judged end
+  if counter.is_lost then judged.allowed = false end
+  if not judged.allowed or counter.ttl == 0 then return judged end
   judged.after = counter.state
-  if #holds >= HOLDS_MAX then
-    judged.allowed, judged.retry = false, holds[1][4] - now
+  if holds and holds.count >= modules.holds.max then
+    judged.allowed, judged.retry = false, modules.holds.first_expiry(holds, now) - now
     return judged
   end
-  judged.holds = with_hold(holds, counter.id, cost, counter.ttl, now)
+  judged.holds = modules.holds.with(counter, cost, now)
   local _, _, left, _, held_reset =
     charge_beside(algorithm, counter.state, judged.holds, 0, now, limit)
   judged.remaining, judged.reset = left, held_reset
@@ -118,9 +117,11 @@ local function partial_units(counters)
 end
 
 local function charge_group(counters, mode)
-  local units = mode == PARTIAL and partial_units(counters) or math.huge
+  local is_partial = mode == PARTIAL or mode == LEASE
+  local units = is_partial and partial_units(counters) or math.huge
   local judged, all_allowed = {}, true
   for at, counter in ipairs(counters) do
+    if mode == PEEK then counter.ttl = 0 end
     judged[at] = judge(counter, math.min(counter.cost, units))
     all_allowed = all_allowed and judged[at].allowed
   end
@@ -151,6 +152,15 @@ local function read_charges(size)
   return charges
 end
 
+-- Drops a hold that its holder has done with, and charges what was spent of it.
+local function settle(counter, release, spent)
+  local before, limit = counter.holds, counter.limit
+  if before then counter.holds = modules.holds.without(before, release, now, limit) end
+  counter.is_lost = not before or counter.holds.count == before.count
+  counter.state = limit.algorithm.adjust(counter.state, spent, now, limit)
+  counter.is_moved = true
+end
+
 local function load_group(charges)
   local counters = {}
   for at, charge in ipairs(charges) do
@@ -176,7 +186,9 @@ while position < #ARGV do
         charge_times(KEYS[key_at], first[1], first[2], times)
       end
     else
-      charge_group(load_group(charges), mode)
+      local counters = load_group(charges)
+      if mode == LEASE then settle(counters[1], next_argument(), next_number()) end
+      charge_group(counters, mode)
     end
   end
 end

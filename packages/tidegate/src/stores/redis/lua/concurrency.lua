@@ -3,18 +3,10 @@
 
   Params   p[1] limit
   State    none
-  Value    empty, followed by the holds
+  Value    none but the holds
   Expiry   that of the last hold
 ]]
-local concurrency = { none = '' }
-
-function concurrency.load()
-  return nil, 1
-end
-
-function concurrency.save()
-  return ''
-end
+local concurrency = {}
 
 function concurrency.charge(_, cost, _, p, held)
   local left = p[1] - held
@@ -26,3 +18,5 @@ end
 function concurrency.adjust()
   return nil
 end
+
+return concurrency

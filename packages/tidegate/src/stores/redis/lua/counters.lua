@@ -3,8 +3,6 @@
 
   A limit in ARGV: the number of its algorithm, how many parameters follow, the parameters.
 ]]
-local algorithms = { token_bucket, sliding_window, sliding_log, fixed_window, concurrency }
-
 local LIFETIME_MAX = 34560000000
 
 local position = 0
@@ -31,7 +29,8 @@ end
 local function read_limits(now)
   local limits = {}
   for at = 1, next_number() do
-    local limit = { algorithm = algorithms[next_number()] }
+    local number = next_number()
+    local limit = { algorithm = modules[number], number = number }
     for param = 1, next_number() do limit[param] = next_number() end
     if limit.algorithm.check then limit.algorithm.check(limit, now) end
     limits[at] = limit
@@ -39,36 +38,51 @@ local function read_limits(now)
   return limits
 end
 
--- The state and the open holds of a key, and whether these have to be kept as they are now.
-local function load_counter(key, limit, now)
-  local algorithm = limit.algorithm
-  if algorithm.load_list then
-    local state, holds = algorithm.load_list(key)
-    return state, open_holds(holds, now)
-  end
-  local value = redis.call('GET', key)
-  if not value then return nil, {}, false end
-  local state, stop = algorithm.load(value, now)
-  if #value < stop then return state, {}, false end
-  return state, open_holds(cmsgpack.unpack(string.sub(value, stop)), now)
+-- The state beside the holds of a set, and these.
+local function load_beside_holds(key, algorithm)
+  local member = redis.call('ZRANGE', key, -1, -1)[1]
+  if not member then return nil, nil end
+  local holds, value = modules.holds.load_set(key, member)
+  return value ~= '' and algorithm.load(value) or nil, holds
 end
 
--- Stores what a counter is now; one that holds nothing is deleted.
+-- The state and the open holds of a key, and whether these have to be kept as they are now. Of a
+-- set, MGET says nothing; GET would be an error, and counted as such by the server.
+local function load_counter(key, limit, now)
+  local algorithm = limit.algorithm
+  local state, holds
+  if algorithm.load_list then
+    state, holds = algorithm.load_list(key)
+  else
+    local value = algorithm.load and redis.call('MGET', key)[1]
+    if value then return algorithm.load(value), nil, false end
+    state, holds = load_beside_holds(key, algorithm)
+  end
+  if not holds then return state, nil, false end
+  local present, is_changed = modules.holds.open(holds, state, now, limit)
+  return present, holds, is_changed
+end
+
+-- Judges a cost beside what is held.
+local function charge_beside(algorithm, state, holds, cost, now, p)
+  if not holds or holds.count == 0 then return algorithm.charge(state, cost, now, p, 0) end
+  return modules.holds.charge_beside(algorithm, state, holds, cost, now, p)
+end
+
+-- Stores what a counter is now; one that holds nothing is deleted. So is a set before it becomes a
+-- string, because then a server without memory does not refuse it.
 local function store_counter(key, limit, state, holds, now, reset)
   local algorithm = limit.algorithm
   if reset < 0 or reset > LIFETIME_MAX then reset = LIFETIME_MAX end
   if algorithm.load_list then
     algorithm.store_list(key, state, holds, now, reset)
-    return
+  elseif holds and holds.count > 0 then
+    modules.holds.store_set(key, holds, state and algorithm.save(state) or '', reset)
+  else
+    local is_empty = not state or reset == 0
+    if holds or is_empty then redis.call('DEL', key) end
+    if not is_empty then redis.call('SET', key, algorithm.save(state), 'PX', reset) end
   end
-  local has_holds = #holds > 0
-  if (not state and not has_holds) or reset == 0 then
-    redis.call('DEL', key)
-    return
-  end
-  local value = state and algorithm.save(state, has_holds, reset) or algorithm.none
-  if has_holds then value = value .. cmsgpack.pack(holds) end
-  redis.call('SET', key, value, 'PX', reset)
 end
 
 -- A counter that is not changed lasts longer under a limit that drains more slowly than before. One

@@ -7,11 +7,11 @@
   Value    16 bytes: two doubles
   Expiry   the end of the window
 ]]
-local fixed_window = { none = struct.pack('<dd', 0, 0) }
+local fixed_window = {}
 
 function fixed_window.load(value)
   local count, start = struct.unpack('<dd', value)
-  return { count, start }, 17
+  return { count, start }
 end
 
 function fixed_window.save(state)
@@ -55,3 +55,5 @@ function fixed_window.adjust(state, units, now, p)
   local count = window_count(state, start) + units
   return count > 0 and { count, start } or nil
 end
+
+return fixed_window

@@ -1,75 +1,264 @@
 --[[
-  Holds: the port of algorithms/holds.ts. A hold is { id, units, ttl in ms, expiry in ms }; holds
-  are kept in the order of their expiry, packed behind the state of their key.
+  Holds: the port of algorithms/holds.ts. A hold is { id, units, ttl in ms, expiry in ms }. A lease
+  is one whose id begins with !; it is charged when its time is over.
+
+  The holds of a counter are nil, or a table of what their head says (hold-set.lua), and of what is
+  to change in the set: the hold that is `added`, the members of the one that is `dropped`, up to
+  when they have `expired_by`. In place of the changes it has `pages` of all holds (hold-pages.lua)
+  if they are a list's, which are read when they are needed, or if the clock has jumped back.
 ]]
-local HOLDS_MAX = 10000
+-- @include stamp
+-- @include hold-set
+
+local ID_BYTES = 36
+local PART_MAX = 128
+
+local LEASE_MARK = string.byte('!')
+local MONTH_MAX = 2678400000
+
+local no_holds = { held = 0, count = 0, leases = 0 }
+
+local function is_lease(id)
+  return string.byte(id) == LEASE_MARK
+end
+
+-- The longest time that units used of a limit can matter.
+local function lasts(limit)
+  local number = limit.number
+  if number == 1 then
+    return limit[3] == 0 and 34560000000 or math.ceil(limit[1] * limit[2] / limit[3])
+  elseif number == 2 then
+    return 2 * limit[2]
+  elseif number == 3 then
+    return limit[2]
+  elseif number == 4 then
+    return limit[2] == 0 and MONTH_MAX or limit[2]
+  end
+  return 0
+end
+
+local function load_pages(holds)
+  if holds.pages_stored and not holds.pages then
+    holds.pages = redis.call('LRANGE', holds.key, -holds.pages_stored - 1, -2)
+  end
+  return holds.pages
+end
+
+-- Shows them to `visit` in parts, the first to expire first and the expired as well, until it
+-- returns something; mostly at once, so that the parts of a set are longer the farther it gets.
+local function walk_holds(holds, visit)
+  local pages, stored = holds.pages, holds.pages_stored
+  for number = 1, pages and #pages or stored or 0 do
+    local page = pages and pages[number] or redis.call('LINDEX', holds.key, number - stored - 2)
+    local found = visit(modules.hold_pages.read(page))
+    if found then return found end
+  end
+  if pages or stored then return nil end
+  local from, size = 0, 1
+  repeat
+    local part, is_last = read_members(holds, from, size)
+    local found = visit(part)
+    if found then return found end
+    from, size = from + size, math.min(size * 4, PART_MAX)
+  until is_last
+end
 
 local function by_expiry(one, other)
   return one[4] < other[4]
 end
 
--- Without the expired, and with none that lasts longer from now than it was granted for; also
--- whether there were such, which has to be kept, so that a clock that jumps back revives none.
-local function open_holds(holds, now)
-  local open, is_moved = {}, false
-  for _, hold in ipairs(holds) do
-    if hold[4] > now then
-      is_moved = is_moved or hold[4] > now + hold[3]
-      hold[4] = math.min(hold[4], now + hold[3])
-      open[#open + 1] = hold
+-- The clock jumped back: none lasts longer from now than it was granted for.
+local function bring_holds_to_present(holds, now)
+  local open, held, leases, is_changed = {}, 0, 0, false
+  walk_holds(holds, function(part)
+    for _, hold in ipairs(part) do
+      local expiry = math.min(hold[4], now + hold[3])
+      is_changed = is_changed or expiry < hold[4] or expiry <= now
+      if expiry > now then
+        hold[4], held = expiry, held + hold[2]
+        if is_lease(hold[1]) then leases = leases + 1 end
+        open[#open + 1] = hold
+      elseif is_lease(hold[1]) then
+        holds.due[#holds.due + 1] = hold
+      end
     end
+  end)
+  holds.latest = now
+  if not is_changed then return false end
+  table.sort(open, by_expiry)
+  holds.held, holds.count, holds.leases = held, #open, leases
+  holds.pages = modules.hold_pages.of(open)
+  if #open > 0 then holds.first, holds.last = open[1][4], open[#open][4] end
+  return true
+end
+
+-- When the last open one stops to matter; a lease still does after it was charged. Without one id.
+local function last_without(holds, id, now, limit)
+  local last = now
+  walk_holds(holds, function(part)
+    for _, hold in ipairs(part) do
+      if hold[1] ~= id and hold[4] > now then
+        last = math.max(last, hold[4] + (is_lease(hold[1]) and lasts(limit) or 0))
+      end
+    end
+  end)
+  return last
+end
+
+-- Takes out the expired. Returns whether anything is changed, which has to be kept, so that a clock
+-- that jumps back revives none.
+local function take_expired(holds, now)
+  if holds.latest > now then return bring_holds_to_present(holds, now) end
+  if holds.first > now then return false end
+  local gone, held, leases = 0, holds.held, holds.leases
+  holds.first = walk_holds(holds, function(part)
+    for _, hold in ipairs(part) do
+      if hold[4] > now then return hold[4] end
+      gone, held = gone + 1, held - hold[2]
+      if is_lease(hold[1]) then
+        leases = leases - 1
+        holds.due[#holds.due + 1] = hold
+      end
+    end
+  end)
+  if gone == 0 then return false end
+  holds.held, holds.count, holds.expired_by = held, holds.count - gone, now
+  holds.leases = leases
+  if load_pages(holds) then holds.pages = modules.hold_pages.after(holds.pages, gone) end
+  return true
+end
+
+-- The same, and the state with leases whose time is over.
+local function open_holds(holds, state, now, limit)
+  holds.due = {}
+  local had_leases = holds.leases > 0
+  local is_changed = take_expired(holds, now)
+  if had_leases and holds.count > 0 then holds.last = last_without(holds, '', now, limit) end
+  for _, hold in ipairs(holds.due) do
+    state = limit.algorithm.adjust(state, hold[2], hold[4], limit)
   end
-  if is_moved then table.sort(open, by_expiry) end
-  return open, is_moved or #open < #holds
+  return state, is_changed
 end
 
-local function held_units(holds)
-  local units = 0
-  for _, hold in ipairs(holds) do units = units + hold[2] end
-  return units
+local function copy_of(holds)
+  local copy = {}
+  for name, value in pairs(holds) do copy[name] = value end
+  return copy
 end
 
-local function with_hold(holds, id, units, ttl, now)
-  local more = {}
-  for at, hold in ipairs(holds) do more[at] = hold end
-  more[#more + 1] = { id, units, ttl, now + ttl }
-  table.sort(more, by_expiry)
+-- The open holds of a counter and one more. In a set, the same id again is the same hold.
+local function with_hold(counter, units, now)
+  local id, ttl, holds = counter.id, counter.ttl, counter.holds
+  if #id > ID_BYTES then error('TIDEGATE-ID ' .. #id) end
+  local hold = { id, units, ttl, now + ttl }
+  local more = copy_of(holds or counter.limit.algorithm.no_holds or no_holds)
+  if load_pages(more) then
+    more.pages = modules.hold_pages.with(more.pages, hold)
+  elseif holds and find_members(holds, id, now) then
+    return holds
+  else
+    more.added, more.is_over_state = hold, not holds and counter.state ~= nil
+  end
+  if more.count == 0 then more.ttl, more.first, more.last = ttl, hold[4], hold[4] end
+  more.first, more.last = math.min(more.first, hold[4]), math.max(more.last, hold[4])
+  if is_lease(id) then
+    more.leases = more.leases + 1
+    more.last = math.max(more.last, hold[4] + lasts(counter.limit))
+  end
+  more.held, more.count, more.latest = more.held + units, more.count + 1, now
   return more
 end
 
-local function without_hold(holds, id)
-  local left = {}
-  for _, hold in ipairs(holds) do
-    if hold[1] ~= id then left[#left + 1] = hold end
+local function without_hold(holds, id, now, limit)
+  local less = copy_of(holds)
+  if load_pages(less) then
+    local units, count
+    less.pages, units, count = modules.hold_pages.without(less.pages, id)
+    less.held, less.count = less.held - units, less.count - count
+    if count > 0 and is_lease(id) then less.leases = less.leases - count end
+    less.last = modules.hold_pages.last_expiry(less.pages)
+    if less.leases > 0 then less.last = last_without(less, id, now, limit) end
+    return less
   end
-  return left
+  local members, units, expiry = find_members(holds, id, now)
+  if not members then return holds end
+  less.held, less.count, less.dropped = less.held - units, less.count - 1, members
+  if is_lease(id) then less.leases = less.leases - 1 end
+  if holds.leases > 0 then
+    less.last = last_without(holds, id, now, limit)
+  elseif expiry == less.last and less.count > 0 then
+    less.last = last_expiry_without(holds, members)
+  end
+  return less
 end
 
--- -1 stands for never.
-local function later(one, other)
-  if one < 0 or other < 0 then return -1 end
-  return math.max(one, other)
+-- One that is to be dropped is still in its set.
+local function is_open(holds, hold, now)
+  return hold[4] > now and not (holds.dropped and holds.dropped[1] == hold[1])
 end
 
--- The wait until the algorithm admits, looking at each interval between two expiries.
-local function retry_beside(algorithm, state, holds, held, cost, now, p)
-  local from = 0
-  for _, hold in ipairs(holds) do
-    local stop = hold[4] - now
-    local _, _, _, wait = algorithm.charge(state, cost, now, p, held)
-    wait = later(wait, from)
-    if wait >= 0 and wait < stop then return wait end
-    held = held - hold[2]
-    from = stop
+-- When the first open hold expires.
+local function first_expiry(holds, now)
+  return walk_holds(holds, function(part)
+    for _, hold in ipairs(part) do
+      if is_open(holds, hold, now) then return hold[4] end
+    end
+  end)
+end
+
+-- The wait until the algorithm admits, looking at each interval between two expiries. With each of
+-- them less is held and the wait is shorter; where it is too long even after the last of a part, it
+-- is so after the others.
+local function retry_beside(algorithm, state, holds, wait, cost, now, p)
+  local held = holds.held
+  local function wait_beside(units)
+    local _, _, _, retry = algorithm.charge(state, cost, now, p, units)
+    return retry < 0 and math.huge or retry
   end
-  local _, _, _, wait = algorithm.charge(state, cost, now, p, 0)
-  return later(wait, from)
+  local function is_too_early(part)
+    local left, expires_in = held, 0
+    for _, hold in ipairs(part) do
+      if is_open(holds, hold, now) then left, expires_in = left - hold[2], hold[4] - now end
+    end
+    local wait_left = wait_beside(left)
+    if wait_left <= expires_in then return false end
+    held, wait = left, wait_left
+    return true
+  end
+  if wait < 0 then wait = math.huge end
+  if wait_beside(0) == math.huge then return -1 end
+  return walk_holds(holds, function(part)
+    if #part > 1 and is_too_early(part) then return nil end
+    for _, hold in ipairs(part) do
+      if is_open(holds, hold, now) then
+        local expires_in = hold[4] - now
+        if wait < expires_in then return wait end
+        held = held - hold[2]
+        wait = wait_beside(held)
+        if wait <= expires_in then return expires_in end
+      end
+    end
+  end) or wait
 end
 
 local function charge_beside(algorithm, state, holds, cost, now, p)
-  if #holds == 0 then return algorithm.charge(state, cost, now, p, 0) end
-  local held = held_units(holds)
-  local after, allowed, remaining, retry, reset = algorithm.charge(state, cost, now, p, held)
-  if not allowed then retry = retry_beside(algorithm, state, holds, held, cost, now, p) end
-  return after, allowed, remaining, retry, later(reset, holds[#holds][4] - now)
+  local after, allowed, remaining, retry, reset =
+    algorithm.charge(state, cost, now, p, holds.held)
+  if not allowed then retry = retry_beside(algorithm, state, holds, retry, cost, now, p) end
+  if reset >= 0 then reset = math.max(reset, holds.last - now) end
+  return after, allowed, remaining, retry, reset
 end
+
+return {
+  max = 10000,
+  load_set = load_set,
+  store_set = store_set,
+  read_head = read_head,
+  write_head = write_head,
+  load_pages = load_pages,
+  open = open_holds,
+  with = with_hold,
+  without = without_hold,
+  first_expiry = first_expiry,
+  charge_beside = charge_beside,
+}

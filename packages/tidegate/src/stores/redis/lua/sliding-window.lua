@@ -6,11 +6,11 @@
   Value    24 bytes: three doubles
   Expiry   when neither count weighs any more
 ]]
-local sliding_window = { none = struct.pack('<ddd', 0, 0, 0) }
+local sliding_window = {}
 
 function sliding_window.load(value)
   local previous, current, start = struct.unpack('<ddd', value)
-  return { previous, current, start }, 25
+  return { previous, current, start }
 end
 
 function sliding_window.save(state)
@@ -67,3 +67,5 @@ function sliding_window.adjust(state, units, now, p)
   if current <= 0 and previous == 0 then return nil end
   return { previous, math.max(0, current), start }
 end
+
+return sliding_window

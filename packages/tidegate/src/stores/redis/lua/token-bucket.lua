@@ -4,26 +4,23 @@
   Params   p[1] burst, p[2] units per token, p[3] units per ms (whole numbers)
   State    { tokens used, the moment in ms, the part of the next ms in units of the drain }
   Value    tokens and moment as one decimal number, the moment in its last 13 digits, which the
-           server keeps in 8 bytes; where that is not enough, `tokens:moment:part`, and '|' before
-           holds
+           server keeps in 8 bytes; where that is not enough, `tokens:moment:part`
   Expiry   when the level has drained to zero
 ]]
-local token_bucket = { none = '0:0:0|' }
+local token_bucket = {}
 
 function token_bucket.load(value)
-  local size = #value
-  if size < 20 and not string.find(value, ':', 1, true) then
-    return { tonumber(string.sub(value, 1, -14)), tonumber(string.sub(value, -13)), 0 }, size + 1
+  if not string.find(value, ':', 1, true) then
+    return { tonumber(string.sub(value, 1, -14)), tonumber(string.sub(value, -13)), 0 }
   end
-  local used, time, part, stop = string.match(value, '^(%d+):(%d+):(%d+)()')
-  if string.sub(value, stop, stop) == '|' then stop = stop + 1 end
-  return { tonumber(used), tonumber(time), tonumber(part) }, stop
+  local used, time, part = string.match(value, '^(%d+):(%d+):(%d+)$')
+  return { tonumber(used), tonumber(time), tonumber(part) }
 end
 
-function token_bucket.save(state, has_holds)
+function token_bucket.save(state)
   local used, time, part = state[1], state[2], state[3]
-  if not has_holds and part == 0 and time >= 1e12 and used < 900000 then return used .. time end
-  return string.format(has_holds and '%d:%d:%d|' or '%d:%d:%d', used, time, part)
+  if part == 0 and time >= 1e12 and used < 900000 then return used .. time end
+  return string.format('%d:%d:%d', used, time, part)
 end
 
 local function bucket_level(state, now, p)
@@ -68,3 +65,5 @@ function token_bucket.adjust(state, units, now, p)
   local level = bucket_level(state, now, p) + units * p[2]
   return level > 0 and bucket_state(math.ceil(level / p[2]), level, now, p) or nil
 end
+
+return token_bucket
