@@ -61,6 +61,8 @@ export class Lease {
   #resetAfterMs = 0
   #uncounted = 0
   #asked: Promise<Asked> | undefined
+  /** Units that are waited for, and not asked for yet. */
+  wanted = 0
 
   constructor(store: Store, counter: Counter, nowMs: number) {
     this.#store = store

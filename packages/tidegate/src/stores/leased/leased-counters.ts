@@ -65,16 +65,21 @@ export class LeasedCounters {
     return this.#request(lease ?? this.#add(counter, nowMs), perSecond, 0, nowMs)
   }
 
-  /** Asks for at least so many units, hot or not. */
-  require(counter: Counter, units: number, nowMs: number): Promise<Asked> {
+  /** Asks for a block with room for that much, hot or not; who comes meanwhile is in the next. */
+  async require(counter: Counter, units: number, nowMs: number): Promise<Asked> {
     const lease = this.#leaseOf(counter.limit, counter.key) ?? this.#add(counter, nowMs)
+    lease.wanted += units
     if (lease.asked !== undefined) {
-      return lease.asked.then((asked) =>
-        lease.left >= units ? asked : this.require(counter, units, steadyClock.now()),
-      )
+      const asked = await lease.asked
+      // Whoever comes first asks for all; what is left by then is for those who still want it.
+      if (lease.wanted === 0 || lease.left > 0) return asked
+      if (lease.asked !== undefined) return lease.asked
     }
-    const perSecond = this.#hitters.add(counter.key, 1 + lease.takeSpent(), nowMs)
-    return this.#request(lease, perSecond, units, nowMs) as Promise<Asked>
+    const { wanted } = lease
+    lease.wanted = 0
+    const startMs = steadyClock.now()
+    const perSecond = this.#hitters.add(counter.key, wanted + lease.takeSpent(), startMs)
+    return this.#request(lease, perSecond, wanted, startMs) as Promise<Asked>
   }
 
   /** What the store said when it was asked directly. */

@@ -39,6 +39,12 @@ const ALERTS_MAX = 1_024
 
 const HOT_KEYS = 10
 
+/** Blocks that a request asks for in vain, because others were faster, before it is denied. */
+const ATTEMPTS_MAX = 16
+
+/** What it is told to wait then. */
+const BUSY_RETRY_MS = 10
+
 export class LeasedStore implements Store {
   readonly isRemote = true
   readonly #store: Store
@@ -164,7 +170,7 @@ export class LeasedStore implements Store {
     const isTogether = this.#store.liesTogether?.(rest) !== false
     const apart = isTogether || !this.#store.canLease ? [] : rest.filter(isApart)
     try {
-      for (const charge of apart) await this.#spendApart(charge, spent, group.indexOf(charge))
+      for (const charge of apart) spent[group.indexOf(charge)] = await this.#spendApart(charge)
       const others = group.filter((_, at) => spent[at] === undefined)
       const isDenied = spent.some((decision) => decision?.allowed === false)
       const decided =
@@ -187,12 +193,19 @@ export class LeasedStore implements Store {
   }
 
   /** A counter that lies apart from the rest of its group takes part by a block. */
-  async #spendApart(charge: Charge, spent: (Decision | undefined)[], at: number): Promise<void> {
-    const counters = this.#countersOf(charge.name, charge.limit)
+  async #spendApart({ name, limit, key, cost }: Charge): Promise<Decision> {
+    const counters = this.#countersOf(name, limit)
     this.#startSweep()
-    await counters.require(charge, charge.cost, steadyClock.now())
-    const decision = counters.spend(charge.limit, charge.key, charge.cost, steadyClock.now())
-    spent[at] = decision ?? (await this.#store.charge([charge], 'peek'))[0]
+    for (let attempt = 0; attempt < ATTEMPTS_MAX; attempt++) {
+      const { decision } = await counters.require({ name, limit, key }, cost, steadyClock.now())
+      const spent = counters.spend(limit, key, cost, steadyClock.now())
+      if (spent !== undefined) return spent
+      if (decision?.degraded) return { ...decision, granted: decision.allowed ? cost : 0 }
+      if (decision !== undefined && decision.granted < cost && decision.remaining < cost) break
+    }
+    const [look] = await this.#store.charge([{ name, limit, key, cost }], 'peek')
+    const { allowed, retryAfterMs, ...rest } = look as Decision
+    return { ...rest, allowed: false, retryAfterMs: allowed ? BUSY_RETRY_MS : retryAfterMs }
   }
 
   /** Puts back what was spent from blocks for a group that was denied. */
@@ -204,7 +217,7 @@ export class LeasedStore implements Store {
     return group.map((charge, at) => {
       const decision = decisions[at] as Decision
       if (decision === undefined || asked.includes(charge) || !decision.allowed) return decision
-      if (decision.granted === 0) return decision
+      if (decision.granted === 0 || decision.degraded !== null) return decision
       this.#countersOf(charge.name, charge.limit).unspend(charge.key, charge.cost)
       return { ...decision, granted: 0, remaining: decision.remaining + charge.cost }
     })

@@ -130,6 +130,37 @@ describe.each(redisClientKinds)('on a cluster with $name', (kind) => {
     expect((await limiter.peek(keys)).remaining).toBe(2)
   })
 
+  it('lets a limit take part that everybody shares, and never exceeds it', async () => {
+    const prefix = newPrefix()
+    const limitsOfAll = {
+      everyone: tokenBucket({ limit: 200, per }),
+      org: tokenBucket({ limit: 100, per }),
+      user: tokenBucket({ limit: 5, per }),
+    }
+    const limiters = [1, 2].map(() =>
+      createLimiter({
+        limits: limitsOfAll,
+        within: 'org',
+        shared: ['everyone'],
+        store: redisStore(connection().client, { prefix }),
+        ...patient,
+      }),
+    )
+    const requests = Array.from({ length: 600 }, (_, at) => {
+      const keys = { everyone: 'all', org: `org ${at % 7}`, user: `user ${at % 60}` }
+      return (limiters[at % 2] as (typeof limiters)[0]).check(keys)
+    })
+    const decisions = await Promise.all(requests)
+    const admitted = decisions.filter(({ allowed }) => allowed).length
+    await Promise.all(limiters.map((limiter) => limiter.close()))
+    expect(admitted).toBeLessThanOrEqual(200)
+    expect(admitted).toBeGreaterThanOrEqual(190)
+    const store = redisStore(connection().client, { prefix })
+    const everyone = { name: 'everyone', limit: limitsOfAll.everyone, key: 'all', cost: 0 }
+    const [look] = await store.charge([everyone], 'all')
+    expect(look?.remaining).toBe(200 - admitted)
+  })
+
   it('refuses several limits in one group, and charges none of them', async () => {
     const store = redisStore(connection().client, { prefix: newPrefix() })
     const group = [charge({ name: 'one' }), charge({ name: 'other' })]
