@@ -91,9 +91,9 @@ function lastMs(holds: Holds, now: number, leaseMs: number): number {
 }
 
 /**
- * Judges `cost` beside open holds. `leaseMs` is how long what was used of a whole lease can matter. The retry time is exact also where it is the expiry of a hold
+ * Judges `cost` beside open holds. The retry time is exact also where it is the expiry of a hold
  * that makes room: it looks at each interval between two expiries, in which what is held is
- * constant.
+ * constant. `leaseMs` is how long what was used of a whole lease can matter.
  */
 export function chargeBeside<Params, State>(
   algorithm: Algorithm<Params, State>,

@@ -1,0 +1,67 @@
+/** Several processes that ask for keys as fast as they can, as a test or a benchmark sees them. */
+
+import { type ChildProcess, fork } from 'node:child_process'
+import { once } from 'node:events'
+import { join } from 'node:path'
+import type { HotPlan, HotResult, HotRound } from './hot-worker.ts'
+
+export interface HotWorkers {
+  readonly processes: readonly ChildProcess[]
+  /** One round in all of them at the same time; null for one that was killed meanwhile. */
+  run(round: Partial<HotRound>): Promise<(HotResult | null)[]>
+  stop(): Promise<void>
+}
+
+const program = join(import.meta.dirname, 'hot-worker.ts')
+
+const roundDefault: HotRound = {
+  durationMs: 1_000,
+  inFlight: 64,
+  keys: 1,
+  isZipf: false,
+  callsMax: -1,
+}
+
+export async function startHotWorkers(count: number, plan: HotPlan): Promise<HotWorkers> {
+  const start = () => fork(program, [JSON.stringify(plan)], { execArgv: [] })
+  const processes = Array.from({ length: count }, start)
+  await Promise.all(processes.map(nextMessage))
+  return {
+    processes,
+    async run(round) {
+      const living = processes.filter(({ connected }) => connected)
+      const results = living.map(nextMessage)
+      for (const child of living) child.send({ ...roundDefault, ...round })
+      return (await Promise.all(results)) as (HotResult | null)[]
+    },
+    async stop() {
+      const ended = processes.map((child) => isRunning(child) && once(child, 'exit'))
+      for (const child of processes) if (child.connected) child.disconnect()
+      await Promise.all(ended)
+    },
+  }
+}
+
+/** What several processes were told together. */
+export function sumOf(results: readonly (HotResult | null)[]) {
+  const sum = (field: keyof HotResult) =>
+    results.reduce((total, result) => total + (result?.[field] ?? 0), 0)
+  const p99Ms = Math.max(...results.map((result) => result?.p99Ms ?? 0))
+  const counts = { made: sum('made'), admitted: sum('admitted') }
+  return { ...counts, degraded: sum('degraded'), failed: sum('failed'), p99Ms }
+}
+
+function isRunning({ exitCode, signalCode }: ChildProcess): boolean {
+  return exitCode === null && signalCode === null
+}
+
+function nextMessage(child: ChildProcess): Promise<unknown> {
+  return new Promise((resolve) => {
+    const onExit = () => resolve(null)
+    child.once('exit', onExit)
+    child.once('message', (message) => {
+      child.off('exit', onExit)
+      resolve(message)
+    })
+  })
+}
