@@ -163,7 +163,8 @@ function combine<Name extends string>(
 ): LayeredDecision<Name> {
   const denied = decisions.filter((decision) => !decision.allowed)
   const deciding = denied.length > 0 ? denied.reduce(longerWait) : decisions.reduce(lessLeft)
-  const degraded = decisions.find((decision) => decision.degraded !== null)?.degraded ?? null
+  const unsure = decisions.filter((decision) => decision.degraded !== null)
+  const degraded = (unsure.find(({ allowed }) => !allowed) ?? unsure[0])?.degraded ?? null
   const limits = names.map((name, at) => [name, decisions[at] as Decision] as const)
   return {
     ...deciding,

@@ -18,8 +18,9 @@ import {
   guardedOptionNames,
   parseGuardedOptions,
 } from './stores/guarded/guarded-options.ts'
-import { guardedStore, sharedGuard } from './stores/guarded/guarded-store.ts'
+import { ownGuard, sharedGuard } from './stores/guarded/guarded-store.ts'
 import { type HotKey, LeasedStore } from './stores/leased/leased-store.ts'
+import { SplitStore } from './stores/leased/split-store.ts'
 import { memoryStore } from './stores/memory/memory-store.ts'
 import type { Store } from './stores/store.ts'
 import type { WaitOptions } from './wait-queue.ts'
@@ -155,7 +156,7 @@ function ownStore(options: LimiterOptions, clock: Clock): Store | undefined {
   parseGuardedOptions(guarded, 'createLimiter')
   if (store === undefined) return memoryStore({ clock })
   if (!store.isRemote || entries.length === 0) return undefined
-  return new LeasedStore(guardedStore(store, guarded), observer)
+  return new SplitStore(new LeasedStore(ownGuard(store, guarded), observer))
 }
 
 const fronts = new WeakMap<Store, Store>()
@@ -164,7 +165,7 @@ const fronts = new WeakMap<Store, Store>()
 function frontOf(store: Store): Store {
   if (!store.isRemote) return store
   const guard = sharedGuard(store)
-  const front = fronts.get(guard) ?? new LeasedStore(guard, undefined)
+  const front = fronts.get(guard) ?? new SplitStore(new LeasedStore(guard, undefined))
   fronts.set(guard, front)
   return front
 }

@@ -21,7 +21,8 @@ import { DURATION_MS_MAX } from './policy/duration.ts'
 import { checkCall, checkWhole } from './policy/options.ts'
 import { type Reservation, reservation, type Slot, slot } from './reservation.ts'
 import { admittingStore } from './stores/guarded/admitting-store.ts'
-import { type HotKey, LeasedStore } from './stores/leased/leased-store.ts'
+import type { HotKey } from './stores/leased/leased-store.ts'
+import { SplitStore } from './stores/leased/split-store.ts'
 import type { Charge, ChargeMode, Counter, MaybePromise, Store } from './stores/store.ts'
 import { type WaitOptions, WaitQueue } from './wait-queue.ts'
 
@@ -188,7 +189,7 @@ export class StoreLimiter<Keys, D extends Decision, Context> implements Limiter<
   }
 
   hotKeys(): readonly HotKey[] {
-    return this.#store instanceof LeasedStore ? this.#store.hotKeys() : []
+    return this.#store instanceof SplitStore ? this.#store.hotKeys() : []
   }
 
   async close(): Promise<void> {

@@ -15,13 +15,17 @@ export type Limit = Readonly<
   readonly onStoreError?: FailureMode
   /** Whether every decision is the store's own; where absent, hot keys may be answered here. */
   readonly accuracy?: Accuracy
+  /** Into how many parts its counters are divided, over several servers. */
+  readonly split?: number
 }
 
 /**
  * `exact`: every decision is made by the store. `leased`: the same limits, never exceeded, but a
- * process may answer for hot keys itself, from units that the store has set aside for it.
+ * process may answer for hot keys itself, from units that the store has set aside for it. `synced`:
+ * every process counts by itself and tells the store ten times a second; the limit may be exceeded
+ * by what comes in between.
  */
-export const accuracies = ['exact', 'leased'] as const
+export const accuracies = ['exact', 'leased', 'synced'] as const
 
 export type Accuracy = (typeof accuracies)[number]
 

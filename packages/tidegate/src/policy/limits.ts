@@ -25,6 +25,8 @@ interface OnStore {
   readonly onStoreError?: FailureMode
   /** `exact` makes every decision the store's own, also for hot keys. Default: `leased`. */
   readonly accuracy?: Accuracy
+  /** Divides each counter into so many parts on several servers of a cluster. Default: 1. */
+  readonly split?: number
 }
 
 interface Per<U> extends OnStore {
@@ -129,13 +131,14 @@ function limitOrRule<C>(
   options: OnStore & { readonly limit: Units<C> },
   parse: (limit: number, path: string) => Limit,
 ): Limit | LimitRule<C> {
-  checkOptions(options, path, [...known, 'onStoreError', 'accuracy'])
-  const { limit, onStoreError, accuracy } = options
+  checkOptions(options, path, [...known, 'onStoreError', 'accuracy', 'split'])
+  const { limit, onStoreError, accuracy, split } = options
   if (onStoreError !== undefined) checkOneOf(onStoreError, `${path}.onStoreError`, failureModes)
   if (accuracy !== undefined) checkOneOf(accuracy, `${path}.accuracy`, accuracies)
   const declared = {
     ...(onStoreError === undefined ? undefined : { onStoreError }),
     ...(accuracy === undefined ? undefined : { accuracy }),
+    ...(split === undefined ? undefined : { split: checkSplit(split, path) }),
   }
   const parseLimit = (value: unknown): Limit => {
     const units = checkWhole(value, `${path}.limit`, 0, Number.MAX_SAFE_INTEGER)
@@ -147,6 +150,17 @@ function limitOrRule<C>(
     const units = limit(key, context)
     return units instanceof Promise ? units.then(parseLimit) : parseLimit(units)
   }
+}
+
+/** Parts of a counter: more would make each of them small, and a denial asks all. */
+const SPLIT_MAX = 64
+
+function checkSplit(split: unknown, path: string): number {
+  if (path === 'tokenBucket' || path === 'slidingWindow' || path === 'fixedWindow') {
+    return checkWhole(split, `${path}.split`, 1, SPLIT_MAX)
+  }
+  const allowed = 'only with tokenBucket, slidingWindow and fixedWindow'
+  throw invalid('invalid-option', { path: `${path}.split`, value: split, allowed })
 }
 
 function parseTimeZone(value: unknown, path: string): string {

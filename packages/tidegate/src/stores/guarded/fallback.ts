@@ -10,8 +10,8 @@ type Reason = Degraded['reason']
 export function openDecision({ limit, cost }: Charge, reason: Reason): Decision {
   return {
     allowed: true,
-    limit: most(limit),
-    remaining: most(limit),
+    limit: mostOf(limit),
+    remaining: mostOf(limit),
     retryAfterMs: 0,
     resetAfterMs: 0,
     granted: cost,
@@ -23,7 +23,7 @@ export function openDecision({ limit, cost }: Charge, reason: Reason): Decision 
 export function closedDecision({ limit }: Charge, reason: Reason, retryAfterMs: number): Decision {
   return {
     allowed: false,
-    limit: most(limit),
+    limit: mostOf(limit),
     remaining: 0,
     retryAfterMs,
     resetAfterMs: retryAfterMs,
@@ -37,6 +37,20 @@ export function sparedDecision(charge: Charge, reason: Reason, mode: FailureMode
   return { ...openDecision(charge, reason), granted: 0, degraded: { reason, mode } }
 }
 
-function most(limit: Limit): number {
+/** More than the limit ever grants, so that it is refused with the store or without. */
+export function impossibleDecision({ limit }: Charge, reason: Reason): Decision {
+  return {
+    allowed: false,
+    limit: mostOf(limit),
+    remaining: mostOf(limit),
+    retryAfterMs: Infinity,
+    resetAfterMs: 0,
+    granted: 0,
+    degraded: { reason, mode: 'open' },
+  }
+}
+
+/** The most units that can be had at once. */
+export function mostOf(limit: Limit): number {
   return limit.algorithm === 'tokenBucket' ? limit.burst : limit.limit
 }

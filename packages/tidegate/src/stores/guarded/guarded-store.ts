@@ -10,15 +10,22 @@
  * Nothing is ever sent twice: whether a call that timed out was charged stays unknown.
  */
 
+import { LEASE_MARK } from '../../algorithms/holds.ts'
 import type { Limit } from '../../algorithms/limit.ts'
 import { steadyClock } from '../../clock.ts'
 import type { Decision, Degraded } from '../../decision.ts'
-import { TidegateError } from '../../errors.ts'
+import { invalid, TidegateError } from '../../errors.ts'
 import { type Observer, safely } from '../../observer.ts'
 import { Deadlines } from '../deadlines.ts'
 import type { Adjustment, Charge, ChargeMode, Counter, MaybePromise, Store } from '../store.ts'
 import { Breaker } from './breaker.ts'
-import { closedDecision, openDecision, sparedDecision } from './fallback.ts'
+import {
+  closedDecision,
+  impossibleDecision,
+  mostOf,
+  openDecision,
+  sparedDecision,
+} from './fallback.ts'
 import { GuardedCall } from './guarded-call.ts'
 import {
   type GuardedOptions,
@@ -51,9 +58,23 @@ const CLOSED_RETRY_MS_MIN = 1_000
 
 const guards = new WeakMap<Store, Store>()
 
-/** Guards a store with the given options. */
+/** Guards a store with the given options. Closing it closes the store. */
 export function guardedStore(store: Store, options: GuardedOptions = {}): Store {
-  return new Guarded(store, parseGuardedOptions(options, 'guardedStore'))
+  refuseGuarded(store, 'guardedStore')
+  return new Guarded(store, parseGuardedOptions(options, 'guardedStore'), true)
+}
+
+/** The guard of one limiter with options of its own. The store is not the limiter's to close. */
+export function ownGuard(store: Store, options: GuardedOptions): Store {
+  refuseGuarded(store, 'createLimiter.store')
+  return new Guarded(store, parseGuardedOptions(options, 'createLimiter'), false)
+}
+
+/** Of two guards, the inner one would decide, and the options of the outer have no effect. */
+function refuseGuarded(store: Store, path: string): void {
+  if (!(store instanceof Guarded)) return
+  const allowed = 'a store that is not guarded yet, or no options for its guard'
+  throw invalid('invalid-option', { path, value: store, allowed })
 }
 
 /** The one guard with default options that all limiters of a store share; itself if it is one. */
@@ -61,7 +82,7 @@ export function sharedGuard(store: Store): Store {
   if (store instanceof Guarded) return store
   const known = guards.get(store)
   if (known !== undefined) return known
-  const guard = guardedStore(store)
+  const guard = ownGuard(store, {})
   guards.set(store, guard)
   return guard
 }
@@ -77,10 +98,12 @@ class Guarded implements Store {
   readonly #membership: Membership
   readonly #local: LocalShares
   readonly #warn = misuseWarning()
+  readonly #closesStore: boolean
   #calls = 0
 
-  constructor(store: Store, settings: GuardedSettings) {
+  constructor(store: Store, settings: GuardedSettings, closesStore: boolean) {
     this.#store = store
+    this.#closesStore = closesStore
     this.#settings = settings
     this.#observer = safely(settings.observer)
     this.#deadlines = new Deadlines(settings.deadlineMs)
@@ -138,7 +161,7 @@ class Guarded implements Store {
 
   async close(): Promise<void> {
     await this.#membership.stop()
-    await this.#store.close()
+    if (this.#closesStore) await this.#store.close()
   }
 
   get canLease(): boolean {
@@ -236,12 +259,16 @@ class Guarded implements Store {
     reason: Reason,
     shard: Shard,
   ): readonly Decision[] {
+    const [first] = group
+    if (first?.hold?.id.startsWith(LEASE_MARK)) return [this.#declineLease(first, reason)]
     const modes = group.map(({ limit }) => this.#modeOf(limit))
     const hasClosed = modes.includes('closed')
     const waitMs = Math.max(CLOSED_RETRY_MS_MIN, Math.ceil(shard.breaker.waitMs(steadyClock.now())))
     const shares = group.filter((_, at) => modes[at] === 'local')
-    const local = shares.length === 0 ? [] : this.#local.charge(shares, hasClosed ? 'peek' : mode)
-    const isRefused = hasClosed || local.some(({ allowed }) => !allowed)
+    const isImpossible = group.some((charge) => isNeverGranted(charge, mode))
+    const localMode = hasClosed || isImpossible ? 'peek' : mode
+    const local = shares.length === 0 ? [] : this.#local.charge(shares, localMode)
+    const isRefused = hasClosed || isImpossible || local.some(({ allowed }) => !allowed)
     let next = 0
     const decisions = group.map((charge, at): Decision => {
       switch (modes[at]) {
@@ -250,6 +277,7 @@ class Guarded implements Store {
         case 'local':
           return { ...(local[next++] as Decision), degraded: { reason, mode: 'local' } }
         default:
+          if (isNeverGranted(charge, mode)) return impossibleDecision(charge, reason)
           return isRefused || mode === 'peek'
             ? sparedDecision(charge, reason, 'open')
             : openDecision(charge, reason)
@@ -259,6 +287,14 @@ class Guarded implements Store {
     const limits = group.map(({ name }) => name)
     this.#observer({ type: 'degraded', reason, mode: worst, allowed: !isRefused, limits })
     return decisions
+  }
+
+  /** No block can be had without the store; what was spent of the one before counts here. */
+  #declineLease({ name, limit, key, cost, settles }: Charge, reason: Reason): Decision {
+    const mode = this.#modeOf(limit)
+    const units = settles?.units ?? 0
+    if (mode === 'local' && units > 0) this.#local.adjust([{ name, limit, key, units }])
+    return { ...sparedDecision({ name, limit, key, cost }, reason, mode), allowed: false }
   }
 
   /** Given back or added where it is known here. The store hears nothing of it. */
@@ -313,4 +349,9 @@ class Guarded implements Store {
     const shard: Shard = { breaker, downSinceMs: undefined }
     return shard
   }
+}
+
+/** With a store or without: more than the limit can ever give, of which a part would do. */
+function isNeverGranted({ limit, cost }: Charge, mode: ChargeMode): boolean {
+  return (mode === 'partial' ? Math.min(cost, 1) : cost) > mostOf(limit)
 }

@@ -14,6 +14,9 @@ import { type Asked, LEASE_TTL_MS, Lease } from './lease.ts'
 /** Calls per second of a key in this process from which on a block is worth its upkeep. */
 const HOT_PER_SECOND = 100
 
+/** No block is asked for during this time after a store has failed to give one. */
+const PAUSE_MS = 100
+
 /** Keys with blocks. So many keys that are hot at once are a load that is spread already. */
 const LEASES_MAX = 1_024
 
@@ -133,6 +136,7 @@ export class LeasedCounters {
     if (units === 0) return undefined
     return lease.ask(units, nowMs).then((asked) => {
       if (asked.isLost) this.#state.learningUntilMs = nowMs + LEASE_TTL_MS
+      else if (asked.decision?.degraded !== null) this.#state.learningUntilMs = nowMs + PAUSE_MS
       return asked
     })
   }

@@ -18,6 +18,7 @@ import type { Adjustment, Charge, ChargeMode, Counter, MaybePromise, Store } fro
 import { Denials } from './denials.ts'
 import type { HeavyHitter } from './heavy-hitters.ts'
 import { LeasedCounters, type LeaseState } from './leased-counters.ts'
+import { SYNC_MS, SyncedCounters } from './synced-counters.ts'
 
 /** A key that is asked for often, and how often in the last second. */
 export interface HotKey extends HeavyHitter {
@@ -54,7 +55,9 @@ export class LeasedStore implements Store {
   readonly #counters = new Map<string, LeasedCounters>()
   readonly #alertMs = new Map<string, number>()
   readonly #state: LeaseState
+  readonly #synced = new Map<string, SyncedCounters>()
   #stopSweep: (() => void) | undefined
+  #stopSync: (() => void) | undefined
 
   constructor(store: Store, observer: Observer | undefined) {
     this.#store = store
@@ -71,6 +74,8 @@ export class LeasedStore implements Store {
     if (charge === undefined || !isKept(limit)) {
       return charge ?? ((key, cost) => this.#single({ name, limit, key, cost }))
     }
+    if (isSynced(limit))
+      return (key, cost) => this.#chargeSynced({ name, limit, key, cost }, charge)
     const counters = this.#isLeasable(limit) ? this.#countersOf(name, limit) : undefined
     const start = `${limit.algorithm}\0${name}\0`
     return (key, cost) => {
@@ -115,7 +120,10 @@ export class LeasedStore implements Store {
 
   reset(group: readonly Counter[]): MaybePromise<void> {
     this.#forgive(group)
-    for (const { name, limit, key } of group) this.#countersOf(name, limit).forget(key)
+    for (const { name, limit, key } of group) {
+      this.#countersOf(name, limit).forget(key)
+      this.#syncedOf(name, limit).forget(key)
+    }
     return this.#store.reset(group)
   }
 
@@ -123,8 +131,11 @@ export class LeasedStore implements Store {
   async close(): Promise<void> {
     this.#stopSweep?.()
     this.#stopSweep = undefined
+    this.#stopSync?.()
+    this.#stopSync = undefined
     const nowMs = steadyClock.now()
     await Promise.all([...this.#counters.values()].map((counters) => counters.settle(nowMs)))
+    await Promise.all([...this.#synced.values()].map((counters) => counters.sync(nowMs)))
     await this.#store.close()
   }
 
@@ -138,6 +149,42 @@ export class LeasedStore implements Store {
   async #single(charge: Charge): Promise<Decision> {
     const [decision] = await this.charge([charge], 'all')
     return decision as Decision
+  }
+
+  /** Counted here; only what is not known yet is asked of the store. */
+  #chargeSynced(
+    { name, limit, key, cost }: Charge,
+    charge: (key: string, cost: number) => MaybePromise<Decision>,
+  ): MaybePromise<Decision> {
+    const counters = this.#syncedOf(name, limit)
+    const decision = counters.decide(limit, key, cost, steadyClock.now())
+    if (decision !== undefined) return decision
+    this.#stopSync ??= repeat(() => this.#sync(), SYNC_MS)
+    return Promise.resolve(charge(key, cost)).then((asked) => {
+      counters.learn({ name, limit, key }, asked, steadyClock.now())
+      return asked
+    })
+  }
+
+  #sync(): void {
+    const nowMs = steadyClock.now()
+    let size = 0
+    for (const counters of this.#synced.values()) {
+      void counters.sync(nowMs)
+      size += counters.size
+    }
+    if (size > 0) return
+    this.#stopSync?.()
+    this.#stopSync = undefined
+  }
+
+  #syncedOf(name: string, { algorithm }: Limit): SyncedCounters {
+    const id = `${algorithm}\0${name}`
+    const known = this.#synced.get(id)
+    if (known !== undefined) return known
+    const counters = new SyncedCounters(this.#store)
+    this.#synced.set(id, counters)
+    return counters
   }
 
   /** Asks the store for one counter, and remembers what it said. */
@@ -200,8 +247,11 @@ export class LeasedStore implements Store {
       const { decision } = await counters.require({ name, limit, key }, cost, steadyClock.now())
       const spent = counters.spend(limit, key, cost, steadyClock.now())
       if (spent !== undefined) return spent
-      if (decision?.degraded) return { ...decision, granted: decision.allowed ? cost : 0 }
-      if (decision !== undefined && decision.granted < cost && decision.remaining < cost) break
+      if (decision === undefined || decision.degraded !== null) {
+        const [degraded] = await this.#store.charge([{ name, limit, key, cost }], 'all')
+        return degraded as Decision
+      }
+      if (decision.granted < cost && decision.remaining < cost) break
     }
     const [look] = await this.#store.charge([{ name, limit, key, cost }], 'peek')
     const { allowed, retryAfterMs, ...rest } = look as Decision
@@ -301,6 +351,10 @@ export class LeasedStore implements Store {
 /** Whether anything of it may be answered here. */
 function isKept({ algorithm, accuracy }: Limit): boolean {
   return algorithm !== 'concurrency' && accuracy !== 'exact'
+}
+
+function isSynced({ accuracy, algorithm }: Limit): boolean {
+  return accuracy === 'synced' && algorithm !== 'concurrency'
 }
 
 /** Counters that belong to everybody, and lie wherever they lie. */

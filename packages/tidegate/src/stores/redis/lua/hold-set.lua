@@ -81,25 +81,12 @@ local function members_of(hold, usual_ttl)
   return score, id, score, id .. '\0' .. struct.pack('<dd', units, ttl)
 end
 
-local function store_pages(key, holds)
-  redis.call('DEL', key)
-  for _, page in ipairs(holds.pages) do
-    for _, hold in ipairs(modules.hold_pages.read(page)) do
-      hold[1] = string.match(hold[1], '^(.-) *$')
-      redis.call('ZADD', key, members_of(hold, holds.ttl))
-    end
-  end
-end
-
 -- Stores holds and the state beside them. One more hold in a set is written first, so that a server
 -- without memory refuses it before anything has changed. All else begins with what is removed, and
 -- is not refused.
 local function store_set(key, holds, state, reset)
   local old, new = holds.member, write_head(holds) .. state
-  if holds.pages then
-    store_pages(key, holds)
-    redis.call('ZADD', key, 'inf', new)
-  elseif holds.added then
+  if holds.added then
     if holds.is_over_state then redis.call('DEL', key) end
     redis.call('ZADD', key, 'inf', new, members_of(holds.added, holds.ttl))
     if old and old ~= new then redis.call('ZREM', key, old) end
@@ -107,6 +94,11 @@ local function store_set(key, holds, state, reset)
   else
     redis.call('ZREM', key, old, unpack(holds.dropped or {}))
     redis.call('ZADD', key, 'inf', new)
+  end
+  for _, hold in ipairs(holds.moved or {}) do
+    if not (holds.dropped and holds.dropped[1] == hold[1]) then
+      redis.call('ZADD', key, members_of(hold, holds.ttl))
+    end
   end
   if holds.expired_by then
     redis.call('ZREMRANGEBYSCORE', key, '-inf', write_stamp(holds.expired_by, HOLD_MANY))

@@ -4,8 +4,8 @@
 
   The holds of a counter are nil, or a table of what their head says (hold-set.lua), and of what is
   to change in the set: the hold that is `added`, the members of the one that is `dropped`, up to
-  when they have `expired_by`. In place of the changes it has `pages` of all holds (hold-pages.lua)
-  if they are a list's, which are read when they are needed, or if the clock has jumped back.
+  when they have `expired_by`; and after the clock has jumped back, `all` that are open and those
+  that have `moved`. In a list they are in `pages` (hold-pages.lua), read when they are needed.
 ]]
 -- @include stamp
 -- @include hold-set
@@ -47,6 +47,7 @@ end
 -- Shows them to `visit` in parts, the first to expire first and the expired as well, until it
 -- returns something; mostly at once, so that the parts of a set are longer the farther it gets.
 local function walk_holds(holds, visit)
+  if holds.all then return visit(holds.all) end
   local pages, stored = holds.pages, holds.pages_stored
   for number = 1, pages and #pages or stored or 0 do
     local page = pages and pages[number] or redis.call('LINDEX', holds.key, number - stored - 2)
@@ -69,26 +70,32 @@ end
 
 -- The clock jumped back: none lasts longer from now than it was granted for.
 local function bring_holds_to_present(holds, now)
-  local open, held, leases, is_changed = {}, 0, 0, false
+  local open, moved, held, leases, is_sorted = {}, {}, 0, 0, true
   walk_holds(holds, function(part)
     for _, hold in ipairs(part) do
-      local expiry = math.min(hold[4], now + hold[3])
-      is_changed = is_changed or expiry < hold[4] or expiry <= now
-      if expiry > now then
-        hold[4], held = expiry, held + hold[2]
+      if hold[4] > now + hold[3] then
+        hold[4] = now + hold[3]
+        moved[#moved + 1] = hold
+      end
+      if hold[4] > now then
+        is_sorted = is_sorted and (#open == 0 or open[#open][4] <= hold[4])
+        open[#open + 1], held = hold, held + hold[2]
         if is_lease(hold[1]) then leases = leases + 1 end
-        open[#open + 1] = hold
       elseif is_lease(hold[1]) then
         holds.due[#holds.due + 1] = hold
       end
     end
   end)
   holds.latest = now
-  if not is_changed then return false end
-  table.sort(open, by_expiry)
-  holds.held, holds.count, holds.leases = held, #open, leases
-  holds.pages = modules.hold_pages.of(open)
+  if #moved == 0 and #open == holds.count then return false end
+  if not is_sorted then table.sort(open, by_expiry) end
+  holds.held, holds.count, holds.leases, holds.expired_by = held, #open, leases, now
   if #open > 0 then holds.first, holds.last = open[1][4], open[#open][4] end
+  if holds.pages_stored then
+    holds.pages = modules.hold_pages.of(open)
+  else
+    holds.all, holds.moved = open, moved
+  end
   return true
 end
 
@@ -110,6 +117,11 @@ end
 local function take_expired(holds, now)
   if holds.latest > now then return bring_holds_to_present(holds, now) end
   if holds.first > now then return false end
+  if holds.leases == 0 and holds.last <= now then
+    holds.held, holds.count, holds.expired_by = 0, 0, now
+    holds.pages = holds.pages_stored and {}
+    return true
+  end
   local gone, held, leases = 0, holds.held, holds.leases
   holds.first = walk_holds(holds, function(part)
     for _, hold in ipairs(part) do
@@ -184,7 +196,7 @@ local function without_hold(holds, id, now, limit)
   if not members then return holds end
   less.held, less.count, less.dropped = less.held - units, less.count - 1, members
   if is_lease(id) then less.leases = less.leases - 1 end
-  if holds.leases > 0 then
+  if holds.leases > 0 or holds.all then
     less.last = last_without(holds, id, now, limit)
   elseif expiry == less.last and less.count > 0 then
     less.last = last_expiry_without(holds, members)
