@@ -226,7 +226,7 @@ run_bench() {
   fi
   shift
   set_up
-  [ "$name" != redis ] || ensure has_redis install_redis
+  case "$name" in redis | outage | hot-keys) ensure has_redis install_redis ;; esac
   run_typescript "bench/$name.ts" "$@"
 }
 

@@ -206,6 +206,63 @@ describe('a guard that was given', () => {
   })
 })
 
+describe('a store that was given', () => {
+  it('stays open when a limiter with options for its guard is closed', async () => {
+    const close = vi.fn()
+    const store = { ...remoteStore().store, close }
+    const limiter = createLimiter({ limit, store, deadlineMs: 100 })
+    await limiter.check('a')
+    await limiter.close()
+    expect(close).not.toHaveBeenCalled()
+    await guardedStore(store).close()
+    expect(close).toHaveBeenCalledOnce()
+  })
+
+  it('is not guarded twice', () => {
+    const guarded = guardedStore(remoteStore().store)
+    const refused = /^createLimiter\.store: got an object, allowed: a store that is not guarded yet/
+    expect(() => createLimiter({ limit, store: guarded, deadlineMs: 100 })).toThrow(refused)
+    expect(() => guardedStore(guarded)).toThrow(/^guardedStore: /)
+  })
+})
+
+describe('while the store is down', () => {
+  it('what no limit ever grants is refused also by one that is open', async () => {
+    const remote = remoteStore()
+    remote.isDown = true
+    const none = tokenBucket({ limit: 0, per: '1h' })
+    const limiter = createLimiter({ limit: none, store: remote.store })
+    const denied = { allowed: false, retryAfterMs: Infinity }
+    expect(await limiter.check('a')).toMatchObject(denied)
+    const many = createLimiter({ limit, store: remote.store })
+    expect(await many.check('a', { cost: 101 })).toMatchObject(denied)
+    expect(await many.check('a', { cost: 100 })).toMatchObject({ allowed: true })
+  })
+
+  it('a layered decision tells why it was refused, not why another limit was not asked', async () => {
+    const remote = remoteStore()
+    remote.isDown = true
+    const closed = tokenBucket({ limit: 5, per: '1h', onStoreError: 'closed' })
+    const limiter = createLimiter({ limits: { open: limit, closed }, store: remote.store })
+    const decision = await limiter.check({ open: 'a', closed: 'a' })
+    expect(decision).toMatchObject({ allowed: false, degraded: { mode: 'closed' } })
+  })
+
+  it('a hot key has its whole local share, whatever is asked for in blocks', async () => {
+    const remote = remoteStore()
+    const local = tokenBucket({ limit: 1000, per: '24h', onStoreError: 'local' })
+    const store = { ...remote.store, canLease: true }
+    const limiter = createLimiter({ limit: local, store, nodes: 2, deadlineMs: 1_000 })
+    for (let call = 0; call < 300; call++) await limiter.check('a')
+    remote.isDown = true
+    let admitted = 0
+    for (let call = 0; call < 2_000; call++) if ((await limiter.check('a')).allowed) admitted++
+    await limiter.close()
+    expect(admitted).toBeLessThanOrEqual(500)
+    expect(admitted).toBeGreaterThanOrEqual(300)
+  })
+})
+
 describe('the deadline', () => {
   beforeEach(() => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'setImmediate', 'performance'] })

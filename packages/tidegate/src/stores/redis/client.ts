@@ -57,6 +57,8 @@ export interface IoredisClient {
   disconnect(reconnect?: boolean): void
   /** Only in clusters: the addresses of the nodes of each slot, the master first. */
   readonly slots?: ReadonlyArray<readonly string[] | undefined>
+  /** Not in clusters: the connection. */
+  readonly stream?: { cork?(): void; uncork(): void } | undefined
 }
 
 interface IoredisNumbers {
@@ -115,8 +117,11 @@ function hasMethods(client: unknown, names: readonly string[]): boolean {
 function ioredisCaller(client: IoredisClient): RedisCaller {
   checkNumbers(client.options, 'client.options')
   checkNumbers(client.options.redisOptions, 'client.options.redisOptions')
-  const evalsha: RedisCaller['evalsha'] = (sha1, keys, args) =>
-    client.evalsha(sha1, keys.length, ...keys, ...args)
+  const gather = gatherer(client)
+  const evalsha: RedisCaller['evalsha'] = (sha1, keys, args) => {
+    gather()
+    return client.evalsha(sha1, keys.length, ...keys, ...args)
+  }
   const run: RedisCaller['eval'] = (script, keys, args) =>
     client.eval(script, keys.length, ...keys, ...args)
   const andWait =
@@ -138,6 +143,28 @@ function ioredisCaller(client: IoredisClient): RedisCaller {
     ...(client.isCluster
       ? { nodeOfSlot: (slot) => client.slots?.[slot]?.[0] }
       : { reconnect: () => client.disconnect(true) }),
+  }
+}
+
+/**
+ * Lets the commands of one moment go out in one write, which the client does not do by itself: each
+ * write is a call of the system, and costs as much as a small command. The first goes at once, so
+ * that the server has something to do, and one that is alone does not wait for company.
+ */
+function gatherer(client: IoredisClient): () => void {
+  let calls = 0
+  let corked: IoredisClient['stream']
+  const release = () => {
+    calls = 0
+    corked?.uncork()
+    corked = undefined
+  }
+  return () => {
+    calls++
+    if (calls === 1) process.nextTick(release)
+    if (calls !== 2 || typeof client.stream?.cork !== 'function') return
+    corked = client.stream
+    client.stream.cork()
   }
 }
 

@@ -1,0 +1,192 @@
+/**
+ * Hot keys on one Redis server, from several processes that ask as fast as they can: decisions per
+ * second of ours and of rate-limiter-flexible's RateLimiterRedis, taking turns, and commands of
+ * Redis per decision. Also whether a budget is spent to the end by eight processes and never
+ * exceeded, and what a flood of one key does to the others on the same server.
+ */
+
+import { Redis } from 'ioredis'
+import { createLimiter, tokenBucket } from 'tidegate'
+import { redisStore } from 'tidegate/redis'
+import type { HotPlan, HotRound } from '../test/redis/hot-worker.ts'
+import { type HotWorkers, startHotWorkers, sumOf } from '../test/redis/hot-workers.ts'
+import { startRedis } from '../test/servers/redis.ts'
+
+const ROUNDS = Number(process.env.ROUNDS ?? 3)
+const BUDGET_SECONDS = Number(process.env.SECONDS ?? 30)
+
+const HOUR_MS = 3_600_000
+
+interface Situation {
+  readonly title: string
+  readonly plan: Pick<HotPlan, 'algorithm' | 'limit' | 'perMs'>
+  readonly round: Partial<HotRound>
+  readonly processes: number
+  /** Ours at least so many times the peer, and at most so many commands per decision. */
+  readonly ratioMin: number
+  readonly commandsMax: number
+}
+
+const situations: readonly Situation[] = [
+  {
+    title: 'one key, under its limit, 4 processes',
+    plan: { algorithm: 'tokenBucket', limit: 1_000_000_000, perMs: 1_000 },
+    round: {},
+    processes: 4,
+    ratioMin: 10,
+    commandsMax: 0.01,
+  },
+  {
+    title: 'one key, exhausted, 4 processes',
+    plan: { algorithm: 'fixedWindow', limit: 100, perMs: 24 * HOUR_MS },
+    round: {},
+    processes: 4,
+    ratioMin: 10,
+    commandsMax: 0.001,
+  },
+  {
+    title: 'Zipf (1.1) over 100,000 keys, 256 in flight in one process',
+    plan: { algorithm: 'tokenBucket', limit: 1_000_000, perMs: 1_000 },
+    round: { keys: 100_000, isZipf: true, inFlight: 256 },
+    processes: 1,
+    ratioMin: 5,
+    commandsMax: 1,
+  },
+]
+
+const server = await startRedis()
+const client = new Redis(server.url)
+for (const situation of situations) await compareSituation(situation)
+await measureBudget()
+await measureNeighbour()
+await measureManyKeys()
+await client.quit()
+await server.stop()
+
+async function compareSituation(situation: Situation): Promise<void> {
+  const { title, plan, round, processes } = situation
+  const start = (library: HotPlan['library']) =>
+    startHotWorkers(processes, { ...plan, library, url: server.url })
+  const [ours, peer] = await Promise.all([start('tidegate'), start('rate-limiter-flexible')])
+  const results: { ours: number; peer: number; commands: number }[] = []
+  for (let turn = 0; turn <= ROUNDS; turn++) {
+    const before = await scriptCalls()
+    const own = await perSecond(ours, round)
+    const commands = ((await scriptCalls()) - before) / own.made
+    const other = await perSecond(peer, round)
+    if (turn > 0) results.push({ ours: own.perSecond, peer: other.perSecond, commands })
+  }
+  await Promise.all([ours.stop(), peer.stop()])
+  const of = (name: 'ours' | 'peer' | 'commands') => median(results.map((result) => result[name]))
+  const ratio = of('ours') / of('peer')
+  console.log(title)
+  console.log(`  tidegate               ${count(of('ours'))} decisions per second`)
+  console.log(`  rate-limiter-flexible  ${count(of('peer'))} decisions per second`)
+  console.log(`  ratio ${ratio.toFixed(1)}, ${verdict(ratio >= situation.ratioMin)}`)
+  const share = of('commands')
+  const isFew = share <= situation.commandsMax
+  console.log(`  ${(share * 100).toFixed(4)} commands per 100 decisions, ${verdict(isFew)}\n`)
+}
+
+async function measureBudget(): Promise<void> {
+  const plan = { algorithm: 'tokenBucket', limit: 1_000, perMs: 1_000 } as const
+  const workers = await startHotWorkers(8, { ...plan, library: 'tidegate', url: server.url })
+  await workers.run({ durationMs: 2_000, inFlight: 4 })
+  const startMs = performance.now()
+  const round = { durationMs: BUDGET_SECONDS * 1_000, inFlight: 4 }
+  const { admitted } = sumOf(await workers.run(round))
+  const seconds = (performance.now() - startMs) / 1_000
+  await workers.stop()
+  const share = admitted / (BUDGET_SECONDS * 1_000)
+  console.log('eight processes, a budget of 1,000 per second')
+  console.log(`  ${admitted} admitted in ${seconds.toFixed(1)} s: ${(share * 100).toFixed(1)} %\n`)
+}
+
+/** Another key on the same server, with and without a flood. */
+async function measureNeighbour(): Promise<void> {
+  const limiter = createLimiter({
+    limit: tokenBucket({ limit: 1_000_000, per: '1s', accuracy: 'exact' }),
+    store: redisStore(client, { prefix: 'neighbour' }),
+    deadlineMs: 1_000,
+  })
+  const plan = { algorithm: 'tokenBucket', limit: 1_000_000_000, perMs: 1_000 } as const
+  const flood = await startHotWorkers(1, { ...plan, library: 'tidegate', url: server.url })
+  const quiet: number[] = []
+  const flooded: number[] = []
+  for (let turn = 0; turn < ROUNDS; turn++) {
+    quiet.push(await p99Ms(limiter, 1_000))
+    const flooding = flood.run({ durationMs: 1_500 })
+    flooded.push(await p99Ms(limiter, 1_000))
+    await flooding
+  }
+  await flood.stop()
+  const ratio = median(flooded) / median(quiet)
+  console.log('another key on the same server, 200 calls per second, p99')
+  console.log(
+    `  ${median(quiet).toFixed(2)} ms alone, ${median(flooded).toFixed(2)} ms beside a flood`,
+  )
+  console.log(`  ratio ${ratio.toFixed(2)}, ${verdict(ratio <= 2)} (both share two cores here)\n`)
+}
+
+async function p99Ms(limiter: { check(key: string): Promise<unknown> }, durationMs: number) {
+  const times: number[] = []
+  const endMs = performance.now() + durationMs
+  while (performance.now() < endMs) {
+    const startMs = performance.now()
+    await limiter.check('neighbour')
+    times.push(performance.now() - startMs)
+    await new Promise((resolve) => setTimeout(resolve, 5))
+  }
+  times.sort((one, other) => one - other)
+  return times[Math.floor(times.length * 0.99)] ?? 0
+}
+
+async function measureManyKeys(): Promise<void> {
+  const limiter = createLimiter({
+    limit: tokenBucket({ limit: 10, per: '1s' }),
+    store: redisStore(client, { prefix: 'many' }),
+    deadlineMs: 1_000,
+  })
+  // Caches are bounded: once they are full, more keys must take no more memory.
+  for (let at = 0; at < 100_000; at += 500) await checkSome(limiter, at)
+  const before = process.memoryUsage().rss
+  for (let at = 100_000; at < 1_100_000; at += 500) {
+    await checkSome(limiter, at)
+    if (at % 5_000 === 0) await Promise.all(Array.from({ length: 20 }, () => limiter.check('hot')))
+  }
+  const [hottest] = limiter.hotKeys()
+  const grownMb = (process.memoryUsage().rss - before) / 2 ** 20
+  console.log('one million distinct keys in one process')
+  console.log(`  memory grew by ${grownMb.toFixed(0)} MB, ${verdict(grownMb <= 50)}`)
+  console.log(`  the hottest key is found: ${verdict(hottest?.key === 'hot')}\n`)
+}
+
+async function checkSome(limiter: { check(key: string): Promise<unknown> }, from: number) {
+  await Promise.all(
+    Array.from({ length: 500 }, (_, at) => limiter.check(`one of many ${from + at}`)),
+  )
+}
+
+async function perSecond(workers: HotWorkers, round: Partial<HotRound>) {
+  const startMs = performance.now()
+  const { made } = sumOf(await workers.run(round))
+  return { made, perSecond: (made * 1_000) / (performance.now() - startMs) }
+}
+
+async function scriptCalls(): Promise<number> {
+  const stats = await client.info('commandstats')
+  return Number(/cmdstat_evalsha:calls=(\d+)/.exec(stats)?.[1] ?? 0)
+}
+
+function count(value: number): string {
+  return Math.round(value).toLocaleString('en-US').padStart(11)
+}
+
+function verdict(isMet: boolean): string {
+  return isMet ? 'met' : 'missed'
+}
+
+function median(values: readonly number[]): number {
+  const sorted = [...values].sort((one, other) => one - other)
+  return sorted[Math.floor(sorted.length / 2)] ?? Number.NaN
+}
