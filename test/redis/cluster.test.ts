@@ -1,117 +1,173 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { createLimiter, tokenBucket } from '../../packages/tidegate/src/index.ts'
-import { redisKey } from '../../packages/tidegate/src/stores/redis/redis-key.ts'
+/** What operators do to a cluster while every client uses it: move slots, and change masters. */
+
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { fixedWindow, tokenBucket } from '../../packages/tidegate/src/index.ts'
+import { slotOf } from '../../packages/tidegate/src/stores/redis/cluster-slot.ts'
+import { RedisKeys } from '../../packages/tidegate/src/stores/redis/redis-key.ts'
 import { redisStore } from '../../packages/tidegate/src/stores/redis/redis-store.ts'
-import { redisClientKinds } from '../servers/clients.ts'
+import type { Counter, Store } from '../../packages/tidegate/src/stores/store.ts'
+import { type ConnectedClient, recommendedClientKinds } from '../servers/clients.ts'
 import { type RedisCluster, type RedisClusterNode, startCluster } from '../servers/cluster.ts'
 import { until } from '../servers/until.ts'
+import { kindsOf, remaining, Traffic } from './traffic.ts'
 
-const LIMIT = 1000
+/** More than a test can ask for, over so long a period that nothing comes back meanwhile. */
+const LIMIT = 100_000
+const bucket = tokenBucket({ limit: LIMIT, per: '365d' })
+const window = fixedWindow({ limit: LIMIT, per: '30d' })
 
-const keys = Array.from({ length: 30 }, (_, at) => `client ${at}`)
+const SLOTS_MOVED = 1000
 
-const exactly = Object.fromEntries(keys.map((key) => [key, LIMIT]))
-
-/** Callers at once per client. */
-const CALLERS = 4
+/** Of each kind: single counters, and organisations with a user and an address. */
+const GROUPS = 30
 
 let cluster: RedisCluster
+let connections: ConnectedClient[] = []
+let traffic: Traffic[] = []
 
 beforeAll(async () => {
   cluster = await startCluster({ masters: 3, replicasPerMaster: 1 })
 })
 
+afterEach(async () => {
+  await Promise.all(traffic.map((one) => one.stop()))
+  for (const { close } of connections) close()
+  traffic = []
+  connections = []
+})
+
 afterAll(() => cluster?.stop())
 
 describe('with every client at once', () => {
-  it('decisions are exact and none fails while slots move to other nodes', async () => {
-    const { admitted, failures } = await decideDuring('slots', async () => {
-      for (const key of keys) await moveSlot(redisKey('slots', `tokenBucket\0default\0${key}`))
-    })
-    expect({ admitted, failures }).toEqual({ admitted: exactly, failures: [] })
+  it('decisions are exact and none fails while slots move to another node', async () => {
+    const [from, to] = cluster.masters as [RedisClusterNode, RedisClusterNode]
+    const { groups, slots } = groupsOn('slots', await firstSlots(from))
+    const store = await useIt('slots', groups)
+    const before = await statistics()
+    let isMet = false
+    const midway = async () => {
+      if (isMet) return
+      isMet = true
+      await until('requests meet a slot that moves', async () => {
+        const now = await statistics()
+        return now.ASK > before.ASK && now.TRYAGAIN > before.TRYAGAIN
+      })
+    }
+    await cluster.moveSlots(slots, { from, to, midway })
+    const after = await statistics()
+    await Promise.all(traffic.map((one) => one.stop()))
+    expect(traffic.flatMap(({ failures }) => kindsOf(failures))).toEqual([])
+    for (const [at, group] of groups.entries()) {
+      const admitted = traffic.reduce((sum, one) => sum + one.admittedOf(at), 0)
+      const left = LIMIT - admitted
+      expect(await remaining(store, group)).toEqual(group.map(() => left))
+      await spend(store, group, left)
+    }
+    expect(after.MOVED - before.MOVED).toBeGreaterThan(0)
+    const refreshes = after.refreshes - before.refreshes
+    expect(refreshes).toBeLessThanOrEqual(after.MOVED - before.MOVED)
   })
 
   it('nobody has more than the limit, or less without a failure, at a takeover', async () => {
-    const { admitted, failures } = await decideDuring('roles', async () => {
-      for (const replica of cluster.replicas) await promote(replica)
-    })
-    const missing = Object.values(admitted).map((count) => LIMIT - count)
-    expect(Math.min(...missing)).toBeGreaterThanOrEqual(0)
-    // Until all agree who the master is, nodes refuse (CLUSTERDOWN), and node-redis drops commands
-    // of the connections that it gives up. What was dropped may have been counted, once.
-    const known = failures.filter((failure) => /CLUSTERDOWN|Disconnects client/.test(failure))
-    expect(failures).toEqual(known)
-    const dropped = failures.filter((failure) => failure.includes('Disconnects client'))
-    const sum = missing.reduce((total, count) => total + count, 0)
-    expect(sum).toBeLessThanOrEqual(dropped.length)
+    const { groups } = groupsOn(
+      'roles',
+      Array.from({ length: 16_384 }, (_, slot) => slot),
+    )
+    const store = await useIt('roles', groups)
+    for (const replica of cluster.replicas) await promote(replica)
+    await Promise.all(traffic.map((one) => one.stop()))
+    await cluster.untilOk()
+    const failures = traffic.flatMap((one) => one.failures)
+    let missing = 0
+    for (const [at, group] of groups.entries()) {
+      const admitted = traffic.reduce((sum, one) => sum + one.admittedOf(at), 0)
+      const [left = Number.NaN, ...others] = await remaining(store, group)
+      expect(others).toEqual(others.map(() => left))
+      expect(left).toBeLessThanOrEqual(LIMIT - admitted)
+      missing += LIMIT - admitted - left
+      await spend(store, group, left)
+    }
+    // Until all agree who the master is, nodes refuse, and clients drop what they had sent to one
+    // that they give up. What was dropped may have been counted, once.
+    expect(failures.filter(({ code }) => code === 'store-misused')).toEqual([])
+    const dropped = failures.filter(({ code }) => code !== 'store-failed')
+    expect(missing).toBeLessThanOrEqual(dropped.length)
   })
 })
 
-/** All clients ask for all keys until the change is over, and then until there is nothing left. */
-async function decideDuring(prefix: string, change: () => Promise<void>) {
-  const clients = await Promise.all(redisClientKinds.map((kind) => kind.cluster(cluster)))
-  // Over so long a period that no unit comes back while the test runs.
-  const limit = tokenBucket({ limit: LIMIT, per: '365d' })
-  const admitted = Object.fromEntries(keys.map((key) => [key, 0]))
-  const failures: string[] = []
-  const asks = clients.map(({ client }, at) => {
-    const limiter = createLimiter({ limit, store: redisStore(client, { prefix }) })
-    return async (key: string) => {
-      try {
-        if ((await limiter.check(key)).allowed) admitted[key] = (admitted[key] ?? 0) + 1
-      } catch (error) {
-        failures.push(`${redisClientKinds[at]?.name}: ${error}`)
-      }
-    }
-  })
-  let isChanging = true
-  const callers = asks.flatMap((ask) =>
-    Array.from({ length: CALLERS }, async (_, caller) => {
-      for (let at = caller; isChanging; at++) await ask(keys[at % keys.length] ?? '')
-    }),
-  )
-  await change().finally(() => {
-    isChanging = false
-  })
-  await Promise.all(callers)
-  await cluster.untilOk()
-  const share = Math.ceil((LIMIT + 1) / asks.length)
-  for (const key of keys) {
-    await Promise.all(asks.flatMap((ask) => Array.from({ length: share }, () => ask(key))))
-  }
-  for (const { close } of clients) close()
-  return { admitted, failures }
+/** Traffic of every client for all groups; the store is of the first one. */
+async function useIt(prefix: string, groups: readonly Counter[][]): Promise<Store> {
+  connections = await Promise.all(recommendedClientKinds.map((kind) => kind.cluster(cluster)))
+  const stores = connections.map(({ client }) => redisStore(client, { prefix }))
+  traffic = stores.map((store) => new Traffic(store, groups))
+  const nowMs = performance.now()
+  await Promise.all(traffic.map((one) => one.untilAnsweredAfter(nowMs)))
+  return stores[0] as Store
 }
 
-/** To another master, in the steps of `redis-cli --cluster reshard`. */
-async function moveSlot(key: string): Promise<void> {
-  const slot = await cluster.slotOf(key)
-  const from = await cluster.masterOf(key)
-  const to = (await nodesThatAre('master')).find(({ id }) => id !== from.id)
-  if (to === undefined) throw new Error('there is no other master')
-  await to.command('CLUSTER', 'SETSLOT', slot, 'IMPORTING', from.id)
-  await from.command('CLUSTER', 'SETSLOT', slot, 'MIGRATING', to.id)
-  for (;;) {
-    const found = await from.command('CLUSTER', 'GETKEYSINSLOT', slot, 100)
-    const names = Array.isArray(found) ? found.map(String) : []
-    if (names.length === 0) break
-    await from.command('MIGRATE', to.host, to.port, '', 0, 5000, 'KEYS', ...names)
+/** Groups whose keys are in the given slots, and as many slots as are to move, theirs first. */
+function groupsOn(prefix: string, allowed: readonly number[]) {
+  const keys = new RedisKeys(prefix)
+  const groups: Counter[][] = []
+  const slots = new Set<number>()
+  for (let at = 0; groups.length < 2 * GROUPS; at += 1) {
+    const within = `org ${at}`
+    const org = { name: 'org', key: within, limit: bucket, within }
+    const user = { name: 'user', key: `user ${at}`, limit: window, within }
+    const address = { name: 'address', key: `address ${at}`, limit: bucket, within }
+    const single = { name: 'single', key: `client ${at}`, limit: bucket }
+    const group = groups.length < GROUPS ? [org, user, address] : [single]
+    const slot = slotOf(keys.ofCounter(group[0] as Counter))
+    if (!allowed.includes(slot)) continue
+    groups.push(group)
+    slots.add(slot)
   }
-  for (const node of [to, from]) await node.command('CLUSTER', 'SETSLOT', slot, 'NODE', to.id)
+  return { groups, slots: [...new Set([...slots, ...allowed])].slice(0, SLOTS_MOVED) }
+}
+
+async function firstSlots(master: RedisClusterNode): Promise<number[]> {
+  const ranges = await master.command('CLUSTER', 'SLOTS')
+  const own = Array.isArray(ranges) && ranges.find(([, , [, , id]]) => id === master.id)
+  if (!own) throw new Error('the master has slots')
+  return Array.from({ length: own[1] - own[0] + 1 }, (_, at) => own[0] + at)
+}
+
+/** All that is left, and then there is nothing. */
+async function spend(store: Store, group: readonly Counter[], left: number): Promise<void> {
+  const rest = await store.charge(
+    group.map((counter) => ({ ...counter, cost: left })),
+    'all',
+  )
+  expect(rest.map(({ allowed, remaining }) => [allowed, remaining])).toEqual(
+    group.map(() => [true, 0]),
+  )
+  const more = await store.charge(
+    group.map((counter) => ({ ...counter, cost: 1 })),
+    'all',
+  )
+  expect(more.map(({ allowed }) => allowed)).toEqual(group.map(() => false))
+}
+
+/** Of all nodes: how often requests were redirected, and how often clients asked for the slots. */
+async function statistics() {
+  const texts = await Promise.all(
+    cluster.nodes.map(async (node) => String(await node.command('INFO', 'everything'))),
+  )
+  const sum = (pattern: RegExp) =>
+    texts.reduce((total, text) => total + Number(pattern.exec(text)?.[1] ?? 0), 0)
+  return {
+    MOVED: sum(/errorstat_MOVED:count=(\d+)/),
+    ASK: sum(/errorstat_ASK:count=(\d+)/),
+    TRYAGAIN: sum(/errorstat_TRYAGAIN:count=(\d+)/),
+    refreshes: sum(/cmdstat_cluster\|slots:calls=(\d+)/),
+  }
 }
 
 /** As an operator does it before maintenance: the master hands over all that it has. */
 async function promote(replica: RedisClusterNode): Promise<void> {
   await until('the master is known', async () => await replica.command('CLUSTER', 'FAILOVER'))
-  await until('the replica is the master', async () => (await roleOf(replica)) === 'master')
-}
-
-async function nodesThatAre(role: 'master' | 'slave'): Promise<RedisClusterNode[]> {
-  const roles = await Promise.all(cluster.nodes.map(roleOf))
-  return cluster.nodes.filter((_, at) => roles[at] === role)
-}
-
-async function roleOf(node: RedisClusterNode): Promise<unknown> {
-  const role = await node.command('ROLE')
-  return Array.isArray(role) ? role[0] : undefined
+  await until('the replica is the master', async () => {
+    const masters = await cluster.currentMasters()
+    return masters.some(({ id }) => id === replica.id)
+  })
 }

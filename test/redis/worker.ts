@@ -39,7 +39,11 @@ process.on('message', async ({ scenario, key, attempts }: Round) => {
   )
   process.send?.({ admitted: admitted.length, failures } satisfies RoundResult)
 })
-process.once('disconnect', close)
+process.once('disconnect', () => {
+  close()
+  // Its patience of many seconds would keep the process alive.
+  process.exit()
+})
 process.send?.('ready')
 
 async function connect({ client: name, addresses, isCluster }: WorkerPlan) {

@@ -32,18 +32,73 @@ export interface Credentials {
   readonly username?: string
 }
 
-export const redisClientKinds: readonly RedisClientKind[] = [
-  ioredis('ioredis 5', {
-    single: (options) => new Redis5(options),
-    cluster: (nodes, options) => new Cluster5(nodes, options),
-  }),
-  ioredis('ioredis 6', {
-    single: (options) => new Redis(options),
-    cluster: (nodes, options) => new Cluster(nodes, options),
-  }),
-  nodeRedis('node-redis 5', nodeRedis5),
-  nodeRedis('node-redis 6', nodeRedis6),
-]
+/** With the options that they have by default. */
+export const redisClientKinds: readonly RedisClientKind[] = clientKinds('default')
+
+/** With the options that docs/redis.md recommends. */
+export const recommendedClientKinds: readonly RedisClientKind[] = clientKinds('recommended')
+
+type Settings = 'default' | 'recommended'
+
+function clientKinds(settings: Settings): RedisClientKind[] {
+  return [
+    ioredis('ioredis 5', settings, {
+      single: (options) => new Redis5(options),
+      cluster: (nodes, options) => new Cluster5(nodes, options),
+    }),
+    ioredis('ioredis 6', settings, {
+      single: (options) => new Redis(options),
+      cluster: (nodes, options) => new Cluster(nodes, options),
+    }),
+    nodeRedis('node-redis 5', settings, nodeRedis5),
+    nodeRedis('node-redis 6', settings, nodeRedis6),
+  ]
+}
+
+/** Spread over half a second, so that many clients do not come back all at once. */
+const reconnectDelayMs = () => Math.random() * 500
+
+const ioredisNode = {
+  maxRetriesPerRequest: 0,
+  autoResendUnfulfilledCommands: false,
+  socketTimeout: 1_000,
+  connectTimeout: 1_000,
+}
+
+const ioredisSingle = {
+  ...ioredisNode,
+  enableOfflineQueue: false,
+  retryStrategy: reconnectDelayMs,
+}
+
+const ioredisSentinel = {
+  ...ioredisSingle,
+  sentinelCommandTimeout: 500,
+}
+
+const ioredisCluster = {
+  retryDelayOnFailover: 0,
+  retryDelayOnClusterDown: 0,
+  retryDelayOnTryAgain: 5,
+  redisOptions: ioredisNode,
+}
+
+const nodeRedisNode = {
+  disableOfflineQueue: true,
+  pingInterval: 500,
+  socket: { socketTimeout: 1_000, connectTimeout: 1_000, reconnectStrategy: reconnectDelayMs },
+}
+
+const nodeRedisSentinel = {
+  maxCommandRediscovers: 0,
+  nodeClientOptions: nodeRedisNode,
+  sentinelClientOptions: { pingInterval: 200, socket: { socketTimeout: 500 } },
+}
+
+const nodeRedisCluster = {
+  defaults: nodeRedisNode,
+  topologyRefreshOnReconnectionAttemptStrategy: 250,
+}
 
 /** The versions differ in types that do not matter here, so they share what is used of them. */
 interface Ioredis {
@@ -93,14 +148,15 @@ interface NodeRedisConnection {
   destroy(): unknown
 }
 
-function ioredis(name: string, library: Ioredis): RedisClientKind {
+function ioredis(name: string, settings: Settings, library: Ioredis): RedisClientKind {
+  const isRecommended = settings === 'recommended'
   const connected = async (client: IoredisClient & IoredisConnection) => {
     client.on('error', ignored)
     await client.connect()
     return { client, close: () => client.disconnect() }
   }
   // Connects when told to, so that a failure to connect is a rejection.
-  const lazyConnect = true
+  const lazyConnect = true as const
   return {
     name,
     single: ({ host, port, username, password, tls }) =>
@@ -112,33 +168,52 @@ function ioredis(name: string, library: Ioredis): RedisClientKind {
           ...(password !== undefined && { password }),
           ...(tls && { tls }),
           lazyConnect,
+          ...(isRecommended && ioredisSingle),
         }),
       ),
-    cluster: ({ addresses }) => connected(library.cluster([...addresses], { lazyConnect })),
-    sentinel: ({ addresses, name }) =>
-      connected(library.single({ sentinels: [...addresses], name, lazyConnect })),
+    cluster: ({ addresses }) => {
+      const options = { lazyConnect, ...(isRecommended && ioredisCluster) }
+      return connected(library.cluster([...addresses], options))
+    },
+    sentinel: ({ addresses, name }) => {
+      const options = { sentinels: [...addresses], name, lazyConnect }
+      return connected(library.single({ ...options, ...(isRecommended && ioredisSentinel) }))
+    },
   }
 }
 
-function nodeRedis(name: string, library: NodeRedis): RedisClientKind {
+function nodeRedis(name: string, settings: Settings, library: NodeRedis): RedisClientKind {
+  const isRecommended = settings === 'recommended'
   const connected = async (client: NodeRedisClient & NodeRedisConnection) => {
     client.on('error', ignored)
     await client.connect()
     return { client, close: () => void client.destroy() }
   }
   const options = ({ host, port, username, password, tls }: RedisAddress & Credentials) => ({
+    ...(isRecommended && nodeRedisNode),
     ...(username !== undefined && { username }),
     ...(password !== undefined && { password }),
-    socket: { host, port, ...(tls && { tls: true as const, ca: tls.ca }) },
+    socket: {
+      ...(isRecommended && nodeRedisNode.socket),
+      host,
+      port,
+      ...(tls && { tls: true as const, ca: tls.ca }),
+    },
   })
   return {
     name,
     single: (address) => connected(library.createClient(options(address))),
     pool: (address) => connected(library.createClientPool(options(address))),
-    cluster: ({ addresses }) =>
-      connected(library.createCluster({ rootNodes: addresses.map((socket) => ({ socket })) })),
-    sentinel: ({ addresses, name }) =>
-      connected(library.createSentinel({ name, sentinelRootNodes: [...addresses] })),
+    cluster: ({ addresses }) => {
+      const rootNodes = addresses.map((socket) => ({ socket }))
+      return connected(library.createCluster({ rootNodes, ...(isRecommended && nodeRedisCluster) }))
+    },
+    sentinel: ({ addresses, name }) => {
+      const options = { name, sentinelRootNodes: [...addresses] }
+      return connected(
+        library.createSentinel({ ...options, ...(isRecommended && nodeRedisSentinel) }),
+      )
+    },
   }
 }
 

@@ -1,5 +1,6 @@
 /** A real Redis Cluster for tests and measurements, all of its nodes on the loopback address. */
 
+import { Redis } from 'ioredis'
 import { type Place, placeOf } from './place.ts'
 import { quick, type RedisServer, startServer } from './redis.ts'
 import { type RedisFlavor, redisBinary } from './redis-binary.ts'
@@ -33,12 +34,31 @@ export interface RedisCluster {
   /** The master that holds the key's slot now, which a failover or a migration changes. */
   masterOf(key: string): Promise<RedisClusterNode>
   slotOf(key: string): Promise<number>
+  /** Those that are masters now, of those that run. */
+  currentMasters(): Promise<RedisClusterNode[]>
+  /** Moves slots and their keys as `redis-cli --cluster reshard` does, some slots at a time. */
+  moveSlots(slots: readonly number[], move: SlotMove): Promise<void>
   /** Until every running node says that the cluster is whole. */
   untilOk(): Promise<void>
   stop(): Promise<void>
 }
 
+export interface SlotMove {
+  readonly from: RedisClusterNode
+  readonly to: RedisClusterNode
+  /** Called when of each of some slots one key has been moved, and the others have not. */
+  midway?(): Promise<void>
+}
+
 const SLOT_COUNT = 16_384
+
+/** So many slots are under way together that requests meet them, and the whole takes seconds. */
+const SLOTS_AT_ONCE = 50
+
+/** Of one slot and step; there is a next step if there are more. */
+const KEYS_AT_ONCE = 100
+
+const MIGRATE_TIMEOUT_MS = 5000
 
 export async function startCluster(options: RedisClusterOptions = {}): Promise<RedisCluster> {
   const { masters: masterCount = 3, replicasPerMaster = 1, nodeTimeoutMs = 2000 } = options
@@ -61,6 +81,18 @@ export async function startCluster(options: RedisClusterOptions = {}): Promise<R
       const owner = nodes.find((node) => node.id === id)
       if (owner === undefined) throw new Error(`no node has the slot ${slot} of ${key}`)
       return owner
+    },
+    currentMasters: () => currentMasters(nodes),
+    async moveSlots(slots, move) {
+      const masters = await currentMasters(nodes)
+      const links = new Map(masters.map(({ id, host, port }) => [id, linkTo(host, port)]))
+      try {
+        for (let at = 0; at < slots.length; at += SLOTS_AT_ONCE) {
+          await moveSome(slots.slice(at, at + SLOTS_AT_ONCE), move, links)
+        }
+      } finally {
+        for (const link of links.values()) link.disconnect()
+      }
     },
     untilOk: () => untilOk(nodes),
     stop: async () => void (await Promise.all(nodes.map((node) => node.stop()))),
@@ -155,6 +187,48 @@ async function askAny(
     }
   }
   throw new Error('no node of the cluster answers', { cause })
+}
+
+async function currentMasters(nodes: readonly RedisClusterNode[]): Promise<RedisClusterNode[]> {
+  const isMaster = async (node: RedisClusterNode) => {
+    const role = await node.command('ROLE').catch(() => undefined)
+    return Array.isArray(role) && role[0] === 'master' ? [node] : []
+  }
+  return (await Promise.all(nodes.map(isMaster))).flat()
+}
+
+/** One connection for thousands of commands. */
+function linkTo(host: string, port: number): Redis {
+  return new Redis({ host, port, protocol: 2, disableClientInfo: true })
+}
+
+async function moveSome(
+  slots: readonly number[],
+  { from, to, midway }: SlotMove,
+  links: ReadonlyMap<string, Redis>,
+): Promise<void> {
+  const [source, target] = [links.get(from.id), links.get(to.id)]
+  if (source === undefined || target === undefined) throw new Error('slots move between masters')
+  const keysIn = (slot: number, count: number) => source.cluster('GETKEYSINSLOT', slot, count)
+  const move = async (keys: readonly unknown[]) => {
+    const place = [to.host, to.port, '', 0, MIGRATE_TIMEOUT_MS]
+    if (keys.length > 0) await source.call('MIGRATE', ...place, 'KEYS', ...keys.map(String))
+  }
+  await Promise.all(slots.map((slot) => target.cluster('SETSLOT', slot, 'IMPORTING', from.id)))
+  await Promise.all(slots.map((slot) => source.cluster('SETSLOT', slot, 'MIGRATING', to.id)))
+  for (const slot of slots) await move(await keysIn(slot, 1))
+  await midway?.()
+  for (const slot of slots) {
+    for (;;) {
+      const keys = await keysIn(slot, KEYS_AT_ONCE)
+      if (keys.length === 0) break
+      await move(keys)
+    }
+  }
+  // The new owner first: until it knows, it would send everybody back.
+  for (const link of [target, source, ...links.values()]) {
+    await Promise.all(slots.map((slot) => link.cluster('SETSLOT', slot, 'NODE', to.id)))
+  }
 }
 
 /** The id of the master in a reply of CLUSTER SLOTS: `[first, last, [host, port, id], …]`. */

@@ -32,9 +32,9 @@ export function isLease({ id }: Hold): boolean {
 export type Holds = readonly Hold[]
 
 /**
- * Open holds per key. Each costs about 100 bytes and a step in every decision on the key, so that
- * this is a megabyte and some 10 µs; more requests in flight on one key are a global limit, which a
- * wider one without slots serves better.
+ * Open holds per key. In memory each costs about 100 bytes and a step in every decision on the key,
+ * in Redis about 150 bytes and no step; so this is a megabyte and a half at most. More requests in
+ * flight on one key are a global limit, which a wider one without slots serves better.
  */
 export const HOLDS_MAX = 10_000
 

@@ -22,10 +22,11 @@ export class HeavyHitters {
   /** Counts calls of a key, and tells how many came within the last second. */
   add(key: string, calls: number, nowMs: number): number {
     this.#turn(nowMs)
-    const known = this.#current.get(key)
-    if (known === undefined && this.#current.size >= KEYS_MAX) this.#lower()
-    else this.#current.set(key, (known ?? 0) + calls)
-    return this.#rate(key, nowMs)
+    const count = (this.#current.get(key) ?? 0) + calls
+    if (count > calls || this.#current.size < KEYS_MAX) this.#current.set(key, count)
+    else this.#lower()
+    const before = this.#previous.size === 0 ? undefined : this.#previous.get(key)
+    return before === undefined ? count : count + before * shareOfPrevious(nowMs)
   }
 
   /** The keys with the most calls, the most first. */
@@ -36,10 +37,9 @@ export class HeavyHitters {
     return rates.sort((one, other) => other.perSecond - one.perSecond).slice(0, count)
   }
 
-  /** The previous second counts as much as still lies within the last 1,000 ms. */
   #rate(key: string, nowMs: number): number {
-    const share = 1 - (nowMs % SECOND_MS) / SECOND_MS
-    return (this.#current.get(key) ?? 0) + (this.#previous.get(key) ?? 0) * share
+    const before = this.#previous.get(key) ?? 0
+    return (this.#current.get(key) ?? 0) + before * shareOfPrevious(nowMs)
   }
 
   #turn(nowMs: number): void {
@@ -56,4 +56,9 @@ export class HeavyHitters {
       else this.#current.set(key, count - 1)
     }
   }
+}
+
+/** The previous second counts as much as still lies within the last 1,000 ms. */
+function shareOfPrevious(nowMs: number): number {
+  return 1 - (nowMs % SECOND_MS) / SECOND_MS
 }

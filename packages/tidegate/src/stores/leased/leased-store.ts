@@ -88,11 +88,15 @@ export class LeasedStore implements Store {
         if (denied !== undefined) return denied[0] as Decision
       }
       const counter = { name, limit, key }
-      const run = () => this.#askOne(start + key, { ...counter, cost }, counters, charge)
+      const run = (sentMs: number) =>
+        this.#askOne(start + key, { name, limit, key, cost }, counters, charge, sentMs)
       const asked = counters?.ask(counter, nowMs)
-      if (asked === undefined) return run()
+      if (asked === undefined) return run(nowMs)
       this.#startSweep()
-      return asked.then(() => counters?.spend(limit, key, cost, steadyClock.now()) ?? run())
+      return asked.then(() => {
+        const laterMs = steadyClock.now()
+        return counters?.spend(limit, key, cost, laterMs) ?? run(laterMs)
+      })
     }
   }
 
@@ -188,22 +192,23 @@ export class LeasedStore implements Store {
   }
 
   /** Asks the store for one counter, and remembers what it said. */
-  async #askOne(
+  #askOne(
     label: string,
     { limit, key, cost }: Charge,
     counters: LeasedCounters | undefined,
     charge: (key: string, cost: number) => MaybePromise<Decision>,
-  ): Promise<Decision> {
-    const sentMs = steadyClock.now()
-    const decision = await charge(key, cost)
-    if (decision.allowed) {
-      counters?.learn(limit, key, decision)
+    sentMs: number,
+  ): MaybePromise<Decision> {
+    const learn = (decision: Decision) => {
+      if (!decision.allowed) {
+        const times = { sentMs, nowMs: steadyClock.now() }
+        this.#denials.add(label, { limits: [limit], cost }, [decision], times)
+      }
+      if (counters !== undefined && counters.size > 0) counters.learn(limit, key, decision)
       return decision
     }
-    const times = { sentMs, nowMs: steadyClock.now() }
-    this.#denials.add(label, { limits: [limit], cost }, [decision], times)
-    counters?.learn(limit, key, decision)
-    return decision
+    const decision = charge(key, cost)
+    return decision instanceof Promise ? decision.then(learn) : learn(decision)
   }
 
   /** What is not in blocks is asked of the store, in one step; if it denies, nothing was spent. */

@@ -58,7 +58,14 @@ export interface IoredisClient {
   /** Only in clusters: the addresses of the nodes of each slot, the master first. */
   readonly slots?: ReadonlyArray<readonly string[] | undefined>
   /** Not in clusters: the connection. */
-  readonly stream?: { cork?(): void; uncork(): void } | undefined
+  readonly stream?: IoredisStream | undefined
+  /** Only in clusters: the clients of their nodes. */
+  nodes?(role: 'master'): ReadonlyArray<{ readonly stream?: IoredisStream | undefined }>
+}
+
+interface IoredisStream {
+  cork?(): void
+  uncork(): void
 }
 
 interface IoredisNumbers {
@@ -87,6 +94,11 @@ interface NodeRedisPipeline {
   execAsPipeline(): Promise<unknown>
 }
 
+/** A client or pool for one server. */
+interface NodeRedisSingle {
+  sendCommand(args: readonly string[]): Promise<unknown>
+}
+
 interface NodeRedisScriptOptions {
   keys: string[]
   arguments: string[]
@@ -107,6 +119,12 @@ function isIoredis(client: unknown): client is IoredisClient {
 
 function isNodeRedis(client: unknown): client is NodeRedisClient {
   return hasMethods(client, ['evalSha', 'eval', 'multi', 'withTypeMapping'])
+}
+
+/** Clusters and Sentinel clients find another server by themselves. */
+function isNodeRedisSingle(client: unknown): client is NodeRedisSingle {
+  if (hasMethods(client, ['nodeClient']) || hasMethods(client, ['getSentinelNode'])) return false
+  return hasMethods(client, ['sendCommand'])
 }
 
 function hasMethods(client: unknown, names: readonly string[]): boolean {
@@ -153,18 +171,21 @@ function ioredisCaller(client: IoredisClient): RedisCaller {
  */
 function gatherer(client: IoredisClient): () => void {
   let calls = 0
-  let corked: IoredisClient['stream']
+  let corked: IoredisStream[] = []
   const release = () => {
     calls = 0
-    corked?.uncork()
-    corked = undefined
+    for (const stream of corked) stream.uncork()
+    corked = []
   }
   return () => {
     calls++
     if (calls === 1) process.nextTick(release)
-    if (calls !== 2 || typeof client.stream?.cork !== 'function') return
-    corked = client.stream
-    client.stream.cork()
+    if (calls !== 2) return
+    for (const { stream } of client.nodes?.('master') ?? [client]) {
+      if (typeof stream?.cork !== 'function') continue
+      stream.cork()
+      corked.push(stream)
+    }
   }
 }
 
@@ -196,6 +217,10 @@ function nodeRedisCaller(given: NodeRedisClient): RedisCaller {
     eval: run,
     evalshaAndWait: followingRedirects(evalsha, andWait('evalSha')),
     evalAndWait: followingRedirects(run, andWait('eval')),
+    // The server hangs up, and the client connects anew as it does whenever that happens.
+    ...(isNodeRedisSingle(given) && {
+      reconnect: () => void given.sendCommand(['QUIT']).catch(() => undefined),
+    }),
   }
 }
 

@@ -29,17 +29,24 @@ export function redisError(error: unknown): TidegateError {
 
 /** Refused before it ran, because the server did not know the script. */
 export function isNoScript(error: unknown): boolean {
-  return error instanceof Error && error.message.startsWith('NOSCRIPT')
+  return error instanceof Error && /^NOSCRIPT\b/.test(error.message.replace(gaveUp, ''))
 }
 
 /** Refused before it ran, because the keys of a group are on their way to another node. */
 export function isTryAgain(error: unknown): boolean {
-  return error instanceof Error && /\bTRYAGAIN\b/.test(error.message)
+  if (!(error instanceof Error)) return false
+  const { message } = error
+  if (/\bTRYAGAIN\b/.test(message)) return true
+  // Sent from one to the other until the client gave up.
+  return gaveUp.test(message) && /^(MOVED|ASK|$)/.test(message.replace(gaveUp, ''))
 }
 
-/** Refused because the server is a replica now: the connection leads to the wrong one. */
-export function isReadOnly(error: unknown): boolean {
-  return error instanceof Error && /\bREADONLY\b/.test(error.message)
+/** What ioredis puts before any answer of the last one that it tried, and all of node-redis. */
+const gaveUp = /^Too many Cluster redirections(\. Last error: \w+: |$)/
+
+/** Refused because the server is a replica now, or a master that is cut off: the wrong one. */
+export function isWrongServer(error: unknown): boolean {
+  return error instanceof Error && /\b(READONLY|NOREPLICAS)\b/.test(error.message)
 }
 
 function storeError(

@@ -8,7 +8,7 @@ import { steadyClock } from '../../clock.ts'
 import { TidegateError } from '../../errors.ts'
 import { Deadlines, type Timed } from '../deadlines.ts'
 import type { RedisCaller, Waited } from './client.ts'
-import { isNoScript, isReadOnly, isTryAgain, redisError } from './redis-error.ts'
+import { isNoScript, isTryAgain, isWrongServer, redisError } from './redis-error.ts'
 import type { ScriptCall } from './script-call.ts'
 
 export interface RunnerOptions {
@@ -79,7 +79,7 @@ export class ScriptRunner {
       }, TRY_AGAIN_DELAY_MS)
       return
     }
-    if (isReadOnly(error)) this.#reconnect()
+    if (isWrongServer(error)) this.#reconnect()
     flight.fail(redisError(error))
   }
 

@@ -1,0 +1,141 @@
+/** A master under the watch of Sentinels dies or hangs while every client uses it. */
+
+import { afterEach, describe, expect, it } from 'vitest'
+import { tokenBucket } from '../../packages/tidegate/src/index.ts'
+import { redisStore } from '../../packages/tidegate/src/stores/redis/redis-store.ts'
+import type { Store } from '../../packages/tidegate/src/stores/store.ts'
+import { type ConnectedClient, recommendedClientKinds } from '../servers/clients.ts'
+import type { RedisServer } from '../servers/redis.ts'
+import { type RedisSentinel, startSentinel } from '../servers/sentinel.ts'
+import { until } from '../servers/until.ts'
+import { kindsOf, remaining, Traffic } from './traffic.ts'
+
+/** More than a test can ask for, over so long a period that nothing comes back meanwhile. */
+const LIMIT = 1_000_000
+
+const limit = tokenBucket({ limit: LIMIT, per: '365d' })
+
+const busy = { name: 'busy', key: 'ada', limit }
+const spent = { name: 'spent', key: 'ada', limit }
+
+const TIMEOUT_MS = 500
+
+/** After the servers have agreed on another master. */
+const RECOVERY_MS_MAX = 1_000
+
+/** A master may have answered this long before it died without having told its replicas. */
+const REPLICATION_LAG_MS = 200
+
+interface Use {
+  readonly name: string
+  readonly connection: ConnectedClient
+  readonly store: Store
+  readonly traffic: Traffic
+}
+
+let group: RedisSentinel
+let uses: Use[] = []
+
+afterEach(async () => {
+  await Promise.all(uses.map(({ traffic }) => traffic.stop()))
+  for (const { connection } of uses) connection.close()
+  uses = []
+  await group?.stop()
+})
+
+describe('when the master', () => {
+  it.each([
+    ['is killed', 'SIGKILL'],
+    ['hangs', 'SIGSTOP'],
+  ] as const)('%s, requests fail in time and go on with the next master', async (_, signal) => {
+    group = await startSentinel({ replicas: 2, sentinels: 3, downAfterMs: 500 })
+    await useIt()
+    const master = await group.master()
+    const lostMs = performance.now()
+    master.kill(signal)
+    const promotedMs = await promotion(master, group.sentinels)
+    for (const { name, traffic } of uses) {
+      const answeredMs = await traffic.untilAnsweredAfter(lostMs + REPLICATION_LAG_MS)
+      // This version asks the Sentinels once a second and no sooner.
+      if (name === 'node-redis 5') continue
+      expect.soft(answeredMs, name).toBeLessThan(promotedMs + RECOVERY_MS_MAX)
+    }
+    await Promise.all(uses.map(({ traffic }) => traffic.stop()))
+    for (const use of uses) await checkCounts(use, lostMs)
+  })
+
+  it('is killed and a Sentinel hangs, requests go on with the next master', async () => {
+    group = await startSentinel({ replicas: 1, sentinels: 3, downAfterMs: 500 })
+    await useIt()
+    const master = await group.master()
+    const [hanging, ...sentinels] = group.sentinels
+    hanging?.kill('SIGSTOP')
+    const lostMs = performance.now()
+    master.kill('SIGKILL')
+    await promotion(master, sentinels)
+    // The version before never asks another Sentinel.
+    const asking = uses.filter(({ name }) => name !== 'node-redis 5')
+    for (const { traffic } of asking) await traffic.untilAnsweredAfter(lostMs + REPLICATION_LAG_MS)
+    await Promise.all(uses.map(({ traffic }) => traffic.stop()))
+    for (const use of asking) await checkCounts(use, lostMs)
+  })
+})
+
+/** Every client at once: one counter that all of it is spent of, and one that is in use. */
+async function useIt(): Promise<void> {
+  for (const [at, kind] of recommendedClientKinds.entries()) {
+    const connection = await kind.sentinel(group)
+    const options = { prefix: `use${at}`, timeoutMs: TIMEOUT_MS }
+    const replicas = { durability: 'replicated', replicas: group.servers.length - 1 } as const
+    const safe = redisStore(connection.client, { ...options, ...replicas, replicasTimeoutMs: 400 })
+    const all = await safe.charge([{ ...spent, cost: LIMIT }], 'all')
+    expect(all).toMatchObject([{ allowed: true, degraded: null }])
+    const store = redisStore(connection.client, options)
+    const traffic = new Traffic(store, [[busy]])
+    uses.push({ name: kind.name, connection, store, traffic })
+  }
+  for (const { traffic } of uses) await traffic.untilAnsweredAfter(performance.now())
+}
+
+/** When all of these Sentinels name another master, without a failover in progress any more. */
+async function promotion(old: RedisServer, sentinels: readonly RedisServer[]): Promise<number> {
+  const isSure = async (sentinel: RedisServer) => {
+    const reply = await sentinel.command('SENTINEL', 'MASTER', group.name)
+    const fields = Array.isArray(reply) ? reply.map(String) : []
+    const field = (name: string) => fields[fields.indexOf(name) + 1]
+    return field('flags') === 'master' && field('port') !== String(old.port)
+  }
+  return until('all Sentinels name another master', async () => {
+    const answers = await Promise.all(sentinels.map(isSure))
+    return answers.every(Boolean) && performance.now()
+  })
+}
+
+/** `lostMs` is when the master was lost. */
+async function checkCounts({ name, store, traffic }: Use, lostMs: number): Promise<void> {
+  expect.soft(traffic.slowestMs, name).toBeLessThan(TIMEOUT_MS * 2)
+  const codes = new Set(traffic.failures.map(({ code }) => code))
+  const isKnown = [...codes].every(
+    (code) => code === 'store-unreachable' || code === 'store-timeout',
+  )
+  expect.soft(isKnown, `${name}: ${kindsOf(traffic.failures)}`).toBe(true)
+
+  // Each request that was under way may have been counted, once; others that failed were not sent.
+  const unknown = traffic.failures.filter(
+    ({ beganMs, code }) => beganMs <= lostMs || code === 'store-timeout',
+  )
+  const atRisk = traffic.answeredMs.filter(
+    (answeredMs) => answeredMs > lostMs - REPLICATION_LAG_MS && answeredMs <= lostMs + TIMEOUT_MS,
+  )
+  const [left = Number.NaN] = await remaining(store, [busy])
+  const used = LIMIT - left
+  expect.soft(used, name).toBeLessThanOrEqual(traffic.admittedCount + unknown.length)
+  expect.soft(used, name).toBeGreaterThanOrEqual(traffic.admittedCount - atRisk.length)
+
+  const rest = await store.charge([{ ...busy, cost: left }], 'all')
+  expect.soft(rest, name).toMatchObject([{ allowed: true, remaining: 0 }])
+  for (const counter of [busy, spent]) {
+    const [more] = await store.charge([{ ...counter, cost: 1 }], 'all')
+    expect.soft(more?.allowed, name).toBe(false)
+  }
+}

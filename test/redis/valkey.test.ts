@@ -1,0 +1,51 @@
+/** The store on Valkey, where this machine has one: `apt-get install valkey-server`. */
+
+import { afterAll, beforeAll, describe, it } from 'vitest'
+import { redisStore } from '../../packages/tidegate/src/stores/redis/redis-store.ts'
+import { storeContract } from '../../packages/tidegate/src/stores/store-contract.ts'
+import { type ConnectedClient, recommendedClientKinds } from '../servers/clients.ts'
+import { type RedisServer, startRedis } from '../servers/redis.ts'
+import { redisBinary } from '../servers/redis-binary.ts'
+
+const missing = whatIsMissing()
+
+describe('on Valkey', () => {
+  if (missing !== undefined) {
+    // Most machines have Redis or Valkey, and not both.
+    it.skip(missing, () => {})
+    return
+  }
+
+  let server: RedisServer
+
+  beforeAll(async () => {
+    server = await startRedis({ flavor: 'valkey' })
+  })
+
+  afterAll(() => server?.stop())
+
+  describe.each(recommendedClientKinds)('$name', (kind) => {
+    let connection: ConnectedClient
+    let stores = 0
+
+    beforeAll(async () => {
+      connection = await kind.single(server)
+    })
+
+    afterAll(() => connection?.close())
+
+    storeContract((clock) => {
+      const prefix = `${kind.name.replace(' ', '-')}:${stores++}:`
+      return redisStore(connection.client, { prefix, clock })
+    })
+  })
+})
+
+function whatIsMissing(): string | undefined {
+  try {
+    redisBinary('valkey')
+    return undefined
+  } catch (error) {
+    return error instanceof Error ? error.message : String(error)
+  }
+}
