@@ -25,6 +25,10 @@ const BATCH_MAX = 128
  */
 const IN_FLIGHT_MAX = 8
 
+/** Commands that carry at least so many charges keep the server busy with half as many under way. */
+const LARGE_BATCH = 16
+const IN_FLIGHT_LARGE_MAX = 4
+
 /**
  * Charges that wait to be sent. Each takes some 300 bytes; a server that is this far behind would
  * need more than a tenth of a second to judge them.
@@ -37,6 +41,8 @@ const SKEW_MS_MIN = 3_600_000
 interface Lane {
   waiting: Waiting[]
   inFlight: number
+  /** How many charges the last command carries. */
+  batchSize: number
   isScheduled: boolean
   /** On a cluster, the slot that it leads to. */
   readonly slot: number
@@ -62,7 +68,7 @@ export class Dispatch {
     this.#waitingCount++
     const lane = this.#laneOf(key)
     lane.waiting.push(waiting)
-    if (!lane.isScheduled && lane.inFlight < IN_FLIGHT_MAX) this.#schedule(lane)
+    if (!lane.isScheduled && lane.inFlight < inFlightMax(lane)) this.#schedule(lane)
   }
 
   #laneOf(key: string): Lane {
@@ -86,9 +92,10 @@ export class Dispatch {
 
   /** In parts, so that the server works on one while this process reads the reply to another. */
   #flush(lane: Lane): void {
-    while (lane.waiting.length > 0 && lane.inFlight < IN_FLIGHT_MAX) {
+    while (lane.waiting.length > 0 && lane.inFlight < inFlightMax(lane)) {
       const { length } = lane.waiting
-      const share = Math.min(Math.ceil(length / (IN_FLIGHT_MAX - lane.inFlight)), BATCH_MAX)
+      const share = Math.min(Math.ceil(length / (inFlightMax(lane) - lane.inFlight)), BATCH_MAX)
+      lane.batchSize = share
       const batch = share === length ? lane.waiting : lane.waiting.splice(0, share)
       if (batch === lane.waiting) lane.waiting = []
       this.#waitingCount -= share
@@ -141,8 +148,12 @@ export class Dispatch {
   }
 }
 
+function inFlightMax({ batchSize }: Lane): number {
+  return batchSize >= LARGE_BATCH ? IN_FLIGHT_LARGE_MAX : IN_FLIGHT_MAX
+}
+
 function newLane(slot: number): Lane {
-  return { waiting: [], inFlight: 0, isScheduled: false, slot }
+  return { waiting: [], inFlight: 0, batchSize: 0, isScheduled: false, slot }
 }
 
 function overloaded(): TidegateError {
