@@ -90,6 +90,12 @@ export class FaultConnection {
     reset(this.#server)
   }
 
+  /** Nothing passes any more, for good, and neither side is told. */
+  freeze(): void {
+    this.#requests.close()
+    this.#replies.close()
+  }
+
   #takeReply(data: Buffer): void {
     if (this.#isLost) return
     const loss = lossOf(this.#settings.faults)

@@ -10,7 +10,7 @@ import {
 
 export type ProxyCall =
   | { readonly name: 'set'; readonly faults: Faults }
-  | { readonly name: 'cut' | 'traffic' }
+  | { readonly name: 'cut' | 'freeze' | 'traffic' }
 
 export interface ProxyReply {
   readonly traffic: ProxyTraffic
@@ -34,4 +34,5 @@ process.send?.(proxy.port)
 async function obey(proxy: FaultProxy, call: ProxyCall): Promise<void> {
   if (call.name === 'set') await proxy.set(call.faults)
   if (call.name === 'cut') await proxy.cut()
+  if (call.name === 'freeze') await proxy.freeze()
 }

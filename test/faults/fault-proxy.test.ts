@@ -136,6 +136,16 @@ describe.each([
     await until('there is an answer', () => connection.received === `${PONG}+OK\r\n`)
   })
 
+  test('freezes what is open for good, and serves what comes after', async () => {
+    const frozen = await openAndPing()
+    await proxy.freeze()
+    frozen.send(PING)
+    await openAndPing()
+    await proxy.clear()
+    await openAndPing()
+    expect([frozen.received, frozen.state]).toEqual([PONG, 'open'])
+  })
+
   test('cuts all connections with a reset', async () => {
     const connections = await Promise.all([openAndPing(), openAndPing()])
     await proxy.cut()

@@ -35,6 +35,11 @@ export interface FaultProxy {
   clear(): Promise<void>
   /** Resets all open connections. */
   cut(): Promise<void>
+  /**
+   * Nothing passes any more on the connections that are open now, and nobody is told; new ones are
+   * as good as any. So does a firewall that has forgotten its connections.
+   */
+  freeze(): Promise<void>
   traffic(): Promise<ProxyTraffic>
   stop(): Promise<void>
 }
@@ -69,6 +74,7 @@ export async function startFaultProxy(
     set: async (faults) => core.set(faults),
     clear: async () => core.set({}),
     cut: async () => core.cut(),
+    freeze: async () => core.freeze(),
     traffic: async () => core.traffic(),
     stop: () => core.stop(),
   }
@@ -97,6 +103,7 @@ export async function startFaultProxyProcess(
     set: async (faults) => void (await call({ name: 'set', faults })),
     clear: async () => void (await call({ name: 'set', faults: {} })),
     cut: async () => void (await call({ name: 'cut' })),
+    freeze: async () => void (await call({ name: 'freeze' })),
     traffic: async () => (await call({ name: 'traffic' })).traffic,
     async stop() {
       if (child.exitCode !== null || child.signalCode !== null) return
@@ -134,6 +141,10 @@ class ProxyCore {
 
   cut(): void {
     for (const connection of this.#connections) connection.cut()
+  }
+
+  freeze(): void {
+    for (const connection of this.#connections) connection.freeze()
   }
 
   traffic(): ProxyTraffic {

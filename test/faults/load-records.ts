@@ -1,5 +1,5 @@
 /**
- * What became of every check of one process, in columns of numbers: a row takes 19 bytes, so that
+ * What became of every check of one process, in columns of numbers: a row takes 20 bytes, so that
  * the recording is not what a measurement of memory sees.
  */
 
@@ -16,6 +16,8 @@ export interface LoadRecords {
   readonly key: Uint32Array
   /** A place in `outcomes`. */
   readonly outcome: Uint8Array
+  /** 1 where the answer came late. */
+  readonly late: Uint8Array
   /** A place in `notes`. */
   readonly note: Uint16Array
   readonly notes: readonly string[]
@@ -28,6 +30,8 @@ export interface Check {
   readonly tookMs: number
   readonly key: number
   readonly outcome: Outcome
+  /** Whether there was no answer yet when it was to be there. */
+  readonly isLate: boolean
   /** Of a decision `reason/mode` if it is degraded, of a rejection its message, else nothing. */
   readonly note: string
 }
@@ -44,6 +48,7 @@ export class LoadRecorder {
   readonly #tookMs = new Float32Array(ROWS_MAX)
   readonly #key = new Uint32Array(ROWS_MAX)
   readonly #outcome = new Uint8Array(ROWS_MAX)
+  readonly #late = new Uint8Array(ROWS_MAX)
   readonly #note = new Uint16Array(ROWS_MAX)
   readonly #notes = new Map([['', 0]])
   #count = 0
@@ -65,6 +70,11 @@ export class LoadRecorder {
     this.#note[row] = this.#placeOf(note)
   }
 
+  /** Now its answer is to be there. */
+  expect(row: number): void {
+    if (this.#outcome[row] === outcomes.indexOf('pending')) this.#late[row] = 1
+  }
+
   records(): LoadRecords {
     const count = this.#count
     return {
@@ -72,6 +82,7 @@ export class LoadRecorder {
       tookMs: this.#tookMs.slice(0, count),
       key: this.#key.slice(0, count),
       outcome: this.#outcome.slice(0, count),
+      late: this.#late.slice(0, count),
       note: this.#note.slice(0, count),
       notes: [...this.#notes.keys()],
     }
@@ -94,6 +105,7 @@ export function* checksOf(records: LoadRecords): Generator<Check> {
       tookMs: records.tookMs[row] ?? Number.NaN,
       key: records.key[row] ?? 0,
       outcome: outcomes[records.outcome[row] ?? 0] ?? 'pending',
+      isLate: records.late[row] === 1,
       note: records.notes[records.note[row] ?? 0] ?? '',
     }
   }

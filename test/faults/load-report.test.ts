@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { checksOf, LoadRecorder } from './load-records.ts'
-import { lateChecks, loadReport } from './load-report.ts'
+import { loadReport } from './load-report.ts'
 import type { LoadSample } from './load-worker.ts'
 
 const quiet: LoadSample = {
@@ -56,21 +56,18 @@ describe('loadReport', () => {
   })
 })
 
-describe('lateChecks', () => {
-  test('are those that the event loop is not the cause of, and those without an answer', () => {
-    const recorder = new LoadRecorder()
-    recorder.settle(recorder.begin(10, 1), 24, 'allowed', '')
-    recorder.settle(recorder.begin(20, 2), 55, 'allowed', '')
-    recorder.settle(recorder.begin(120, 3), 155, 'allowed', '')
-    recorder.begin(130, 4)
-    const samples = [
-      { ...quiet, atMs: 50, loopDelayMs: 25 },
-      { ...quiet, atMs: 150 },
-      { ...quiet, atMs: 250 },
-    ]
-    const report = loadReport([{ records: recorder.records(), samples }], [])
-    expect(lateChecks(report, 15).map(({ key }) => key)).toEqual([3, 4])
-  })
+test('late are those that had no answer when it was to be there', () => {
+  const recorder = new LoadRecorder()
+  const [early, late, never] = [1, 2, 3].map((key) => recorder.begin(10 * key, key))
+  if (early === undefined || late === undefined || never === undefined) throw new Error('three')
+  recorder.settle(early, 24, 'allowed', '')
+  for (const row of [early, late, never]) recorder.expect(row)
+  recorder.settle(late, 55, 'allowed', '')
+  const processes = [{ records: recorder.records(), samples: [] }]
+  const { phases } = loadReport(processes, [{ name: 'start', startedMs: 0 }])
+  expect(phases).toMatchObject([{ made: 3, pending: 1, late: 2 }])
+  const isLate = [...checksOf(recorder.records())].map((check) => check.isLate)
+  expect(isLate).toEqual([false, true, true])
 })
 
 test('records many different messages without end, the later ones as one', () => {

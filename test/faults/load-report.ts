@@ -22,16 +22,14 @@ export interface LoadReport {
   readonly pending: number
 }
 
-/**
- * The checks that began in a phase, and how the processes were meanwhile. What was under way when a
- * phase ended may have met what came after.
- */
-export interface PhaseReport extends Phase {
+export interface Figures {
   readonly made: number
   readonly allowed: number
   readonly denied: number
   readonly rejected: number
   readonly pending: number
+  /** Whose answer was not there in time, though a timer of that time had rung. */
+  readonly late: number
   /** Of those that were allowed or denied, how many by `reason/mode`. */
   readonly degraded: Readonly<Record<string, number>>
   /** Of those that were rejected, how many by their message. */
@@ -41,6 +39,13 @@ export interface PhaseReport extends Phase {
   readonly p99Ms: number
   readonly p999Ms: number
   readonly maxMs: number
+}
+
+/**
+ * The checks that began in a phase, and how the processes were meanwhile. What was under way when a
+ * phase ended may have met what came after.
+ */
+export interface PhaseReport extends Phase, Figures {
   /** The highest of any process. */
   readonly loopDelayMaxMs: number
   readonly rssBytesMax: number
@@ -66,18 +71,8 @@ export function loadReport(
   return { phases: reports, processes, pending: count(checks, 'pending') }
 }
 
-/**
- * The checks whose answer came later than the deadline, and not only because the event loop of
- * their process was late itself: by more than its worst delay in that time.
- */
-export function lateChecks({ processes }: LoadReport, deadlineMs: number): Check[] {
-  return processes.flatMap(({ records, samples }) => {
-    const slow = [...checksOf(records)].filter(({ tookMs }) => !(tookMs <= deadlineMs))
-    return slow.filter((check) => !(check.tookMs <= deadlineMs + loopDelayMs(check, samples)))
-  })
-}
-
-function figuresOf(checks: readonly Check[]) {
+/** What became of some checks, and how long they took. */
+export function figuresOf(checks: readonly Check[]): Figures {
   const tookMs = checks.map((check) => check.tookMs).filter((ms) => !Number.isNaN(ms))
   const sorted = Float64Array.from(tookMs).sort()
   const rejected = checks.filter(({ outcome }) => outcome === 'rejected')
@@ -88,6 +83,7 @@ function figuresOf(checks: readonly Check[]) {
     denied: count(checks, 'denied'),
     rejected: rejected.length,
     pending: count(checks, 'pending'),
+    late: checks.filter(({ isLate }) => isLate).length,
     degraded: countNotes(decided.filter(({ note }) => note !== '')),
     errors: countNotes(rejected),
     p50Ms: percentile(sorted, 0.5),
@@ -121,16 +117,4 @@ function countNotes(checks: readonly Check[]): Record<string, number> {
 /** The smallest value that so much of all is not above. */
 function percentile(sorted: Float64Array, part: number): number {
   return sorted[Math.max(0, Math.ceil(sorted.length * part) - 1)] ?? Number.NaN
-}
-
-/** The worst in any of the times between two samples that the check has a part of. */
-function loopDelayMs({ startedMs, tookMs }: Check, samples: readonly LoadSample[]): number {
-  const endMs = Number.isNaN(tookMs) ? Number.POSITIVE_INFINITY : startedMs + tookMs
-  let worstMs = 0
-  let sinceMs = Number.NEGATIVE_INFINITY
-  for (const { atMs, loopDelayMs } of samples) {
-    if (atMs >= startedMs && sinceMs <= endMs) worstMs = Math.max(worstMs, loopDelayMs)
-    sinceMs = atMs
-  }
-  return worstMs
 }

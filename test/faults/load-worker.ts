@@ -5,44 +5,16 @@
  */
 
 import { monitorEventLoopDelay } from 'node:perf_hooks'
-import {
-  createLimiter,
-  type Decision,
-  type LayeredLimitOptions,
-  type Limit,
-} from '../../packages/tidegate/src/index.ts'
-import {
-  type RedisStoreOptions,
-  redisStore,
-} from '../../packages/tidegate/src/stores/redis/redis-store.ts'
-import type { Store } from '../../packages/tidegate/src/stores/store.ts'
-import {
-  type ClientName,
-  type ClientOptions,
-  connectClient,
-  type RedisPlace,
-} from './guide-client.ts'
 import { LoadRecorder, type LoadRecords, type Outcome } from './load-records.ts'
+import { type Checker, type LoadTarget, makeChecker } from './load-target.ts'
 import { machineNowMs } from './machine-clock.ts'
 
-/** What is checked, and by what; all of it plain data, as it travels to other processes. */
-export interface LoadTarget {
-  readonly client: ClientName
-  readonly clientOptions?: ClientOptions
-  readonly redis: RedisPlace
-  /** By their names. Several are judged together, each with the same key. */
-  readonly limits: Readonly<Record<string, Limit>>
-  /** How many keys take turns. */
-  readonly keys: number
-  readonly limiterOptions?: Omit<
-    LayeredLimitOptions<string>,
-    'limits' | 'store' | 'clock' | 'observer'
-  >
-  readonly storeOptions?: Omit<RedisStoreOptions, 'clock'>
-}
-
 export interface LoadWorkerPlan extends LoadTarget {
+  /** The number of its first key. */
+  readonly firstKey: number
   readonly intervalMs: number
+  /** When an answer is to be there. */
+  readonly deadlineMs: number
   /** At the end, how long what is still pending has for an answer. */
   readonly settleMs: number
 }
@@ -80,12 +52,23 @@ const SAMPLE_INTERVAL_MS = 250
 /** How often the event loop is looked at, and how much of what is measured is no delay. */
 const LOOP_RESOLUTION_MS = 1
 
+/**
+ * How much later than the deadline an answer may be: timers count whole milliseconds, and a process
+ * that was busy looks again 5 ms later whether the answer has come. Where it is busy again, so much
+ * more, a few times at most.
+ */
+const LOOK_MS = 10
+const LOOKS_MAX = 3
+
+/** A timer that is later than this tells of a process that was busy. */
+const BUSY_MS_MIN = 2
+
 /** A process that was stopped does not make up for all that it missed, which would be a flood. */
 const CATCH_UP_MS_MAX = 1000
 
 class LoadWorker {
   readonly #plan: LoadWorkerPlan
-  readonly #check: (key: string) => Promise<Decision>
+  readonly #check: Checker
   readonly #recorder = new LoadRecorder()
   readonly #loop = monitorEventLoopDelay({ resolution: LOOP_RESOLUTION_MS })
   #counts = { made: 0, allowed: 0, denied: 0, rejected: 0, degraded: 0 }
@@ -95,8 +78,9 @@ class LoadWorker {
   /** Of the timer of arrivals. The loop's own monitor misses what comes just after its reset. */
   #latenessMs = 0
   #timer: NodeJS.Timeout | undefined
+  #samples: NodeJS.Timeout | undefined
 
-  constructor(plan: LoadWorkerPlan, check: (key: string) => Promise<Decision>) {
+  constructor(plan: LoadWorkerPlan, check: Checker) {
     this.#plan = plan
     this.#check = check
   }
@@ -106,7 +90,8 @@ class LoadWorker {
     this.#nextMs = atMs
     this.#arrive()
     // After the timers that are due at the same time, of which the loop's own is one.
-    setInterval(() => setImmediate(() => this.#sample()), SAMPLE_INTERVAL_MS)
+    const sample = () => setImmediate(() => this.#sample())
+    this.#samples = setInterval(sample, SAMPLE_INTERVAL_MS)
   }
 
   async stop(): Promise<void> {
@@ -115,6 +100,7 @@ class LoadWorker {
     while (this.#pending > 0 && machineNowMs() < endMs) {
       await new Promise((resolve) => setTimeout(resolve, 10))
     }
+    clearInterval(this.#samples)
     this.#sample()
     tell({ records: this.#recorder.records() })
   }
@@ -129,12 +115,14 @@ class LoadWorker {
   }
 
   #make(): void {
-    const key = this.#made % this.#plan.keys
+    const turn = this.#made
+    const key = this.#plan.firstKey + (turn % this.#plan.keys)
     this.#made += 1
     this.#pending += 1
     this.#counts.made += 1
     const row = this.#recorder.begin(machineNowMs(), key)
-    this.#check(`key-${key}`).then(
+    this.#expect(row, this.#plan.deadlineMs, 0)
+    this.#check(turn, key).then(
       ({ allowed, degraded }) => {
         const note = degraded === null ? '' : `${degraded.reason}/${degraded.mode}`
         this.#settle(row, allowed ? 'allowed' : 'denied', note)
@@ -142,6 +130,20 @@ class LoadWorker {
       },
       (error) => this.#settle(row, 'rejected', error instanceof Error ? error.message : `${error}`),
     )
+  }
+
+  /**
+   * Late is what comes after timers that began at the same time. Where this process is stalled,
+   * they are, too: then it is not the limiter that was late.
+   */
+  #expect(row: number, waitMs: number, looks: number): void {
+    const dueMs = machineNowMs() + waitMs
+    setTimeout(() => {
+      const isBusy = machineNowMs() - dueMs > BUSY_MS_MIN
+      const looksAgain = looks === 0 || (isBusy && looks < LOOKS_MAX)
+      if (looksAgain) this.#expect(row, LOOK_MS, looks + 1)
+      else setImmediate(() => this.#recorder.expect(row))
+    }, waitMs)
   }
 
   #settle(row: number, outcome: Exclude<Outcome, 'pending'>, note: string): void {
@@ -162,8 +164,7 @@ class LoadWorker {
 }
 
 const plan: LoadWorkerPlan = JSON.parse(process.argv[2] ?? '')
-const { client } = await connectClient(plan.client, plan.redis, plan.clientOptions)
-const worker = new LoadWorker(plan, checker(plan, redisStore(client, plan.storeOptions)))
+const worker = new LoadWorker(plan, await makeChecker(plan))
 
 process.on('message', (order: LoadOrder) => {
   if (order.name === 'start') worker.start(order.atMs)
@@ -172,18 +173,7 @@ process.on('message', (order: LoadOrder) => {
 process.once('disconnect', () => process.exit())
 tell('ready')
 
-function checker({ limits, limiterOptions }: LoadTarget, store: Store) {
-  const [[name, limit] = [], ...others] = Object.entries(limits)
-  if (name === undefined || limit === undefined) throw new Error('a load needs a limit')
-  if (others.length === 0) {
-    const limiter = createLimiter({ ...limiterOptions, name, limit, store })
-    return (key: string) => limiter.check(key)
-  }
-  const limiter = createLimiter({ ...limiterOptions, limits, store })
-  const names = Object.keys(limits)
-  return (key: string) => limiter.check(Object.fromEntries(names.map((each) => [each, key])))
-}
-
+/** Whoever is told may be gone by now, and then this process is, too. */
 function tell(message: LoadMessage): void {
-  process.send?.(message)
+  process.send?.(message, () => undefined)
 }

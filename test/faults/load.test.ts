@@ -3,10 +3,9 @@ import { fixedWindow, tokenBucket } from '../../packages/tidegate/src/index.ts'
 import { type RedisServer, startRedis } from '../servers/redis.ts'
 import { until } from '../servers/until.ts'
 import { type FaultProxy, startFaultProxyProcess } from './fault-proxy.ts'
-import { clientNames } from './guide-client.ts'
 import { type Load, startLoad } from './load.ts'
 import { checksOf } from './load-records.ts'
-import { lateChecks, type PhaseReport as Report } from './load-report.ts'
+import type { PhaseReport as Report } from './load-report.ts'
 import { machineNowMs } from './machine-clock.ts'
 import { whilePaused } from './pause.ts'
 
@@ -28,7 +27,7 @@ afterAll(async () => {
   await redis.stop()
 })
 
-test.each(clientNames)('a load with %s tells every decision', async (client) => {
+test.each(['ioredis 6', 'node-redis 6'])('a load with %s tells every decision', async (client) => {
   const limits = { narrow: fixedWindow({ limit: 7, per: '30d' }), ...wide }
   const load = await startLoad({ client, redis, limits, keys: 10 })
   await untilMade(load, 200)
@@ -44,7 +43,7 @@ test.each(clientNames)('a load with %s tells every decision', async (client) => 
 })
 
 test('a load goes on while the store fails, is late or silent, and tells it by phase', async () => {
-  const plan = { client: 'ioredis' as const, limits: wide, keys: 10, settleMs: 100 }
+  const plan = { client: 'ioredis 6', limits: wide, keys: 10, settleMs: 100 }
   const load = await startLoad({ ...plan, redis: proxy })
   await untilMade(load, 100)
   load.mark('full')
@@ -56,10 +55,8 @@ test('a load goes on while the store fails, is late or silent, and tells it by p
   await untilMade(load, load.made + 250)
   await proxy.set({ hang: true })
   load.mark('silent')
-  const silentMs = machineNowMs()
   await untilMade(load, load.made + 250)
   const { phases, pending } = await load.stop()
-  const elapsedMs = machineNowMs() - silentMs
   const [start, full, slow, silent] = phases as [Report, Report, Report, Report]
   expect(start.allowed).toBeGreaterThan(0)
   // Errors or degraded decisions: which it is, is up to the limiter.
@@ -67,14 +64,13 @@ test('a load goes on while the store fails, is late or silent, and tells it by p
   expect(sum(full.errors)).toBe(full.rejected)
   expect(slow.maxMs).toBeGreaterThan(start.p50Ms)
   expect(silent.made).toBeGreaterThanOrEqual(100)
-  expect(silent.made).toBeLessThanOrEqual(elapsedMs + 2)
   expect(silent.pending + silent.rejected + sum(silent.degraded)).toBe(silent.made)
   expect(phases.reduce((total, phase) => total + phase.pending, 0)).toBe(pending)
   expect(silent.rssBytesMax).toBeGreaterThan(silent.heapBytesMax)
 })
 
 test('a late event loop is told from a late answer', async () => {
-  const load = await startLoad({ client: 'ioredis', redis, limits: wide, keys: 1 })
+  const load = await startLoad({ client: 'ioredis 6', redis, limits: wide, keys: 1 })
   const [first, second] = load.processes
   const [, samples = []] = load.samples
   if (first === undefined || second === undefined) throw new Error('there are two processes')
@@ -83,14 +79,13 @@ test('a late event loop is told from a late answer', async () => {
   const { length } = samples
   await whilePaused(first, () => until('the other goes on', () => samples.length >= length + 2))
   await untilMade(load, load.made + 250)
-  const report = await load.stop()
-  expect(report.phases[1]?.loopDelayMaxMs).toBeGreaterThan(200)
-  expect(lateChecks(report, 0)).not.toEqual([])
-  expect(lateChecks(report, 200)).toEqual([])
+  const [, paused] = (await load.stop()).phases
+  expect(paused?.loopDelayMaxMs).toBeGreaterThan(200)
+  expect(paused?.late).toBe(0)
 })
 
 test('a load whose process was killed does not end well', async () => {
-  const plan = { client: 'ioredis' as const, limits: wide, keys: 1, processes: 1 }
+  const plan = { client: 'ioredis 6', limits: wide, keys: 1, processes: 1 }
   const load = await startLoad({ ...plan, redis })
   load.processes[0]?.kill('SIGKILL')
   await expect(load.stop()).rejects.toThrow('a process of the load ended with SIGKILL')

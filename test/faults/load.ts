@@ -10,13 +10,8 @@ import { join } from 'node:path'
 import { type Place, placeOf } from '../servers/place.ts'
 import { forkAt, nextMessage } from './fork-at.ts'
 import { type LoadReport, loadReport, type Phase, type ProcessLoad } from './load-report.ts'
-import type {
-  LoadMessage,
-  LoadOrder,
-  LoadSample,
-  LoadTarget,
-  LoadWorkerPlan,
-} from './load-worker.ts'
+import type { LoadTarget } from './load-target.ts'
+import type { LoadMessage, LoadOrder, LoadSample, LoadWorkerPlan } from './load-worker.ts'
 import { machineNowMs } from './machine-clock.ts'
 import type { Signalled } from './pause.ts'
 
@@ -25,6 +20,8 @@ export interface LoadPlan extends LoadTarget {
   readonly processes?: number
   /** Of all processes together. Default: 1000. */
   readonly checksPerSecond?: number
+  /** Whether no two processes have a key in common. Default: false. */
+  readonly hasOwnKeys?: boolean
   /** At the end, how long what is still pending has for an answer. Default: 1000. */
   readonly settleMs?: number
   /** Where the processes run, in turn. Default: here. */
@@ -44,14 +41,24 @@ export interface Load {
   stop(): Promise<LoadReport>
 }
 
+/** That of a limiter, unless it has another. */
+const DEADLINE_MS = 15
+
 /** The phase before the first mark. */
 const FIRST_PHASE = 'start'
 
 export async function startLoad(plan: LoadPlan): Promise<Load> {
   const { processes = 2, checksPerSecond = 1000, places, settleMs = 1000 } = plan
+  const firstKey = (index: number) => (plan.hasOwnKeys === true ? index * plan.keys : 0)
   const intervalMs = (1000 * processes) / checksPerSecond
   const workers = Array.from({ length: processes }, (_, index) =>
-    startWorker(placeOf(places, index), { ...plan, intervalMs, settleMs }),
+    startWorker(placeOf(places, index), {
+      ...plan,
+      firstKey: firstKey(index),
+      intervalMs,
+      deadlineMs: plan.guard?.deadlineMs ?? DEADLINE_MS,
+      settleMs,
+    }),
   )
   try {
     await Promise.all(workers.map(({ ready }) => ready))

@@ -25,7 +25,7 @@ const BATCH_MAX = 128
  */
 const IN_FLIGHT_MAX = 8
 
-/** Commands that carry at least so many charges keep the server busy with half as many under way. */
+/** Commands with at least so many charges keep the server busy with half as many under way. */
 const LARGE_BATCH = 16
 const IN_FLIGHT_LARGE_MAX = 4
 

@@ -1,0 +1,61 @@
+/** The counters of a load, asked for on a connection of their own. */
+
+import { createLimiter, type Limit } from '../../packages/tidegate/src/index.ts'
+import { redisStore } from '../../packages/tidegate/src/stores/redis/redis-store.ts'
+import { keyOf } from '../faults/load-target.ts'
+import { type ConnectedClient, recommendedClientKinds } from '../servers/clients.ts'
+import type { RedisCluster } from '../servers/cluster.ts'
+import type { RedisServer } from '../servers/redis.ts'
+
+/** What the limit of a load is called. */
+export const LIMIT_NAME = 'd'
+
+/** Units in use of each of these keys. */
+export async function usedByKey(
+  redis: RedisServer | RedisCluster,
+  limit: Limit,
+  keys: readonly number[],
+  name = LIMIT_NAME,
+): Promise<Map<number, number>> {
+  const connected = await connect(redis)
+  const store = redisStore(connected.client, { timeoutMs: 20_000 })
+  const limiter = createLimiter({ name, limit, store, deadlineMs: 20_000 })
+  const used = keys.map(async (number): Promise<[number, number]> => {
+    const { degraded, limit: most, remaining } = await limiter.peek(keyOf(number))
+    if (degraded !== null) throw new Error(`the counters cannot be read: ${degraded.reason}`)
+    return [number, most - remaining]
+  })
+  try {
+    return new Map(await Promise.all(used))
+  } finally {
+    connected.close()
+  }
+}
+
+/** Those of the keys that lie on one master of a cluster. */
+export async function keysOnMaster(
+  cluster: RedisCluster,
+  { host, port }: RedisServer,
+  limit: Limit,
+  keys: number,
+): Promise<Set<number>> {
+  const connected = await connect(cluster)
+  const { shardOf } = redisStore(connected.client)
+  const numbers = Array.from({ length: keys }, (_, number) => number)
+  const found = numbers.filter((number) => {
+    const shard = shardOf?.({ name: LIMIT_NAME, limit, key: keyOf(number) })
+    return shard === `${host}:${port}`
+  })
+  connected.close()
+  return new Set(found)
+}
+
+function connect(redis: RedisServer | RedisCluster): Promise<ConnectedClient> {
+  const kind = recommendedClientKinds.find(({ name }) => name === 'ioredis 6')
+  if (kind === undefined) throw new Error('there is no such client')
+  return 'masters' in redis ? kind.cluster(redis) : kind.single(redis)
+}
+
+export function sumOf(used: ReadonlyMap<number, number>): number {
+  return [...used.values()].reduce((total, units) => total + units, 0)
+}

@@ -1,0 +1,85 @@
+import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
+import { type FailureMode, failureModes, tokenBucket } from '../../packages/tidegate/src/index.ts'
+import { startLoad } from '../faults/load.ts'
+import type { Check } from '../faults/load-records.ts'
+import { figuresOf } from '../faults/load-report.ts'
+import { crash } from '../faults/pause.ts'
+import { type RedisServer, startRedis } from '../servers/redis.ts'
+import {
+  checksFrom,
+  clientsOf,
+  durationMs,
+  expectOnTime,
+  expectQuickOnceOpen,
+  isAllowed,
+  isOfStore,
+  last,
+  lasting,
+  normalAfterMs,
+  openAfterMs,
+  untilNormal,
+} from './scenario.ts'
+import { tellFault } from './table.ts'
+
+/** Of the limit that is enforced by shares: half of what its checks ask for. */
+const PER_SECOND = 165
+
+const limits = {
+  open: tokenBucket({ limit: 1_000_000, per: '1s', onStoreError: 'open', accuracy: 'exact' }),
+  closed: tokenBucket({ limit: 1_000_000, per: '1s', onStoreError: 'closed', accuracy: 'exact' }),
+  local: tokenBucket({ limit: PER_SECOND, per: '1s', onStoreError: 'local', accuracy: 'exact' }),
+}
+
+let redis: RedisServer
+
+beforeAll(async () => {
+  redis = await startRedis()
+})
+beforeEach(async () => void (await redis.command('FLUSHALL')))
+afterAll(() => redis.stop())
+
+test.each(clientsOf('ioredis 6'))(
+  '%s: decisions are as declared while Redis is killed',
+  async (client) => {
+    const load = await startLoad({
+      client,
+      redis,
+      limits,
+      isApart: true,
+      keys: failureModes.length,
+      guard: { breaker: { openMs: 500 } },
+    })
+    // Until each process has heard of the other, and knows its share by that.
+    await last(2500)
+    load.mark('killed')
+    await crash(redis)
+    load.mark('down')
+    await last(lasting(2500, 10_000))
+    load.mark('starting')
+    await redis.restart()
+    load.mark('back')
+    await untilNormal(load)
+    const report = await load.stop()
+
+    const ofMode = (mode: FailureMode, checks: readonly Check[]) =>
+      checks.filter(({ key }) => key === failureModes.indexOf(mode))
+    const outage = checksFrom(report, 'killed', 'back')
+    const normalMs = normalAfterMs(report, 'back')
+    for (const mode of failureModes) {
+      const fault = `Redis killed for 10 s, \`${mode}\`` as const
+      tellFault({ fault, client, normalAfterMs: normalMs }, figuresOf(ofMode(mode, outage)))
+    }
+    expectOnTime(report)
+    expectQuickOnceOpen(report)
+    const down = checksFrom(report, 'down', 'starting')
+    expect(down.filter(isOfStore)).toEqual([])
+    expect(ofMode('open', down).every(isAllowed)).toBe(true)
+    expect(ofMode('closed', down).some(isAllowed)).toBe(false)
+    const shares = ofMode('local', down).filter(isAllowed).length
+    const whole = (PER_SECOND * durationMs(report, 'down', 'starting')) / 1000
+    expect(shares).toBeLessThan(whole * 1.05 + failureModes.length)
+    expect(shares).toBeGreaterThan(whole * 0.8)
+    expect(openAfterMs(report, 'killed')).toBeLessThan(1000)
+    expect(normalMs).toBeLessThan(3000)
+  },
+)

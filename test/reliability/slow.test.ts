@@ -1,0 +1,64 @@
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { tokenBucket } from '../../packages/tidegate/src/index.ts'
+import { type FaultProxy, startFaultProxyProcess } from '../faults/fault-proxy.ts'
+import { startLoad } from '../faults/load.ts'
+import { figuresOf } from '../faults/load-report.ts'
+import { type RedisServer, startRedis } from '../servers/redis.ts'
+import {
+  checksFrom,
+  clientsOf,
+  expectOnTime,
+  isAllowed,
+  isOfStore,
+  last,
+  lasting,
+  normalAfterMs,
+  untilNormal,
+} from './scenario.ts'
+import { tellFault } from './table.ts'
+
+/** Each way. The second and the last but one are within the deadline, what is between is not. */
+const STEPS_MS = [0, 2, 25, 250, 25, 2, 0]
+
+const wide = tokenBucket({ limit: 1_000_000, per: '1s' })
+
+let redis: RedisServer
+let proxy: FaultProxy
+
+beforeAll(async () => {
+  redis = await startRedis()
+  proxy = await startFaultProxyProcess(redis)
+})
+afterAll(async () => {
+  await proxy.stop()
+  await redis.stop()
+})
+
+test.each(clientsOf('ioredis 6'))(
+  '%s: decisions are on time while Redis becomes slow',
+  async (client) => {
+    const guard = { breaker: { openMs: 500 } }
+    const load = await startLoad({ client, redis: proxy, limits: { wide }, keys: 100, guard })
+    await last(1500)
+    for (const [step, latencyMs] of STEPS_MS.entries()) {
+      await proxy.set({ latencyMs, jitterMs: latencyMs / 10 })
+      load.mark(`step ${step}`)
+      await last(lasting(500, 5000))
+    }
+    load.mark('over')
+    await untilNormal(load)
+    const report = await load.stop()
+
+    const normalMs = normalAfterMs(report, `step ${STEPS_MS.length - 2}`)
+    const slow = checksFrom(report, 'step 1', `step ${STEPS_MS.length - 2}`)
+    const fault = 'latency from 0 to 500 ms and back'
+    tellFault({ fault, client, normalAfterMs: normalMs }, figuresOf(slow))
+    expectOnTime(report)
+    expect(slow.every(isAllowed)).toBe(true)
+    expect(normalMs).toBeLessThan(3000)
+    const slowest = STEPS_MS.indexOf(Math.max(...STEPS_MS))
+    expect(checksFrom(report, `step ${slowest}`, `step ${slowest + 1}`).filter(isOfStore)).toEqual(
+      [],
+    )
+  },
+)
