@@ -6,7 +6,6 @@ import { type FaultProxy, startFaultProxyProcess } from './fault-proxy.ts'
 import { type Load, startLoad } from './load.ts'
 import { checksOf } from './load-records.ts'
 import type { PhaseReport as Report } from './load-report.ts'
-import { machineNowMs } from './machine-clock.ts'
 import { whilePaused } from './pause.ts'
 
 const wide = { wide: tokenBucket({ limit: 1_000_000, per: '1s' }) }
