@@ -88,15 +88,9 @@ export class LeasedStore implements Store {
         if (denied !== undefined) return denied[0] as Decision
       }
       const counter = { name, limit, key }
-      const run = (sentMs: number) =>
-        this.#askOne(start + key, { name, limit, key, cost }, counters, charge, sentMs)
-      const asked = counters?.ask(counter, nowMs)
-      if (asked === undefined) return run(nowMs)
-      this.#startSweep()
-      return asked.then(() => {
-        const laterMs = steadyClock.now()
-        return counters?.spend(limit, key, cost, laterMs) ?? run(laterMs)
-      })
+      // Nobody waits for a block: it is for those who come after, and a deadline is spent only once.
+      if (counters?.ask(counter, nowMs) !== undefined) this.#startSweep()
+      return this.#askOne(start + key, { name, limit, key, cost }, counters, charge, nowMs)
     }
   }
 

@@ -29,11 +29,16 @@ const TRY_AGAIN_DELAY_MS = 5
 /** A connection to a replica is closed at most this often: the next one may lead there, too. */
 const RECONNECT_INTERVAL_MS = 1_000
 
+/** A replica that restarts or is busy is back sooner, and Sentinel takes about as long. */
+const UNCONFIRMED_MS_MAX = 1_000
+
 export class ScriptRunner {
   readonly #caller: RedisCaller
   readonly #options: RunnerOptions
   readonly #deadlines: Deadlines
   #reconnectedMs = Number.NEGATIVE_INFINITY
+  /** When replicas last confirmed; from the start on, until they first have. */
+  #confirmedMs = steadyClock.now()
 
   constructor(caller: RedisCaller, options: RunnerOptions) {
     this.#caller = caller
@@ -58,8 +63,10 @@ export class ScriptRunner {
       }
       const { replicas, timeoutMs } = this.#options.replication
       const run = command === 'eval' ? this.#caller.evalAndWait : this.#caller.evalshaAndWait
-      const onWaited = ({ reply, confirmed }: Waited) =>
+      const onWaited = ({ reply, confirmed }: Waited) => {
+        this.#onConfirmed(confirmed >= replicas)
         flight.succeed(reply, confirmed >= replicas)
+      }
       run(text, keys, args, replicas, timeoutMs).then(onWaited, onError)
     } catch (error) {
       onError(error)
@@ -81,6 +88,13 @@ export class ScriptRunner {
     }
     if (isWrongServer(error)) this.#reconnect()
     flight.fail(redisError(error))
+  }
+
+  /** A master that nobody confirms any more may be cut off, and another one have taken over. */
+  #onConfirmed(isConfirmed: boolean): void {
+    const nowMs = steadyClock.now()
+    if (isConfirmed) this.#confirmedMs = nowMs
+    else if (nowMs - this.#confirmedMs >= UNCONFIRMED_MS_MAX) this.#reconnect()
   }
 
   /** Where the name of the server leads to another one by now, a new connection finds it. */
