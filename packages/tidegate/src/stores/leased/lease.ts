@@ -1,7 +1,7 @@
 /**
  * A block of units of one counter that the store has set aside for this process, spent here without
  * asking. When it is used up, a new one is asked for, and what was spent of the old is charged in
- * the same call. Who comes in the meantime waits for that call.
+ * the same call. Who comes in the meantime asks the store itself.
  *
  * The store charges a block whole if it never hears of it again, so that a process that dies, or an
  * answer that is lost, can only cost units and never give them twice.

@@ -88,7 +88,7 @@ export class LeasedStore implements Store {
         if (denied !== undefined) return denied[0] as Decision
       }
       const counter = { name, limit, key }
-      // Nobody waits for a block: it is for those who come after, and a deadline is spent only once.
+      // Nobody waits for a block: it is for those who come after, and one deadline is enough.
       if (counters?.ask(counter, nowMs) !== undefined) this.#startSweep()
       return this.#askOne(start + key, { name, limit, key, cost }, counters, charge, nowMs)
     }
