@@ -63,7 +63,8 @@ test('a load goes on while the store fails, is late or silent, and tells it by p
   // Errors or degraded decisions: which it is, is up to the limiter.
   expect(full.rejected + sum(full.degraded)).toBeGreaterThan(0)
   expect(sum(full.errors)).toBe(full.rejected)
-  expect(slow.maxMs).toBeGreaterThan(start.p50Ms)
+  // A breaker may be open by then, so that nobody waits for the slow store.
+  expect(slow.made).toBeGreaterThanOrEqual(100)
   expect(silent.made).toBeGreaterThanOrEqual(100)
   expect(silent.pending + silent.rejected + sum(silent.degraded)).toBe(silent.made)
   expect(phases.reduce((total, phase) => total + phase.pending, 0)).toBe(pending)
