@@ -39,6 +39,11 @@ export function algorithmNamed(name: AlgorithmName): Algorithm<Limit, object> {
   return algorithms[name] as unknown as Algorithm<Limit, object>
 }
 
+/** The most units that can be had at once. */
+export function mostOf(limit: Limit): number {
+  return limit.algorithm === 'tokenBucket' ? limit.burst : limit.limit
+}
+
 const MONTH_MS_MAX = 31 * 86_400_000
 
 /** For what never drains, because its limit is 0 now. */

@@ -1,6 +1,6 @@
 /** Decisions that are made without the store, by what each limit declares for that. */
 
-import type { Limit } from '../../algorithms/limit.ts'
+import { mostOf } from '../../algorithms/limit.ts'
 import type { Decision, Degraded, FailureMode } from '../../decision.ts'
 import type { Charge } from '../store.ts'
 
@@ -48,9 +48,4 @@ export function impossibleDecision({ limit }: Charge, reason: Reason): Decision 
     granted: 0,
     degraded: { reason, mode: 'open' },
   }
-}
-
-/** The most units that can be had at once. */
-export function mostOf(limit: Limit): number {
-  return limit.algorithm === 'tokenBucket' ? limit.burst : limit.limit
 }

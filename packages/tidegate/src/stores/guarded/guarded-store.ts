@@ -11,7 +11,7 @@
  */
 
 import { LEASE_MARK } from '../../algorithms/holds.ts'
-import type { Limit } from '../../algorithms/limit.ts'
+import { type Limit, mostOf } from '../../algorithms/limit.ts'
 import { steadyClock } from '../../clock.ts'
 import type { Decision, Degraded } from '../../decision.ts'
 import { invalid, TidegateError } from '../../errors.ts'
@@ -19,13 +19,7 @@ import { type Observer, safely } from '../../observer.ts'
 import { Deadlines } from '../deadlines.ts'
 import type { Adjustment, Charge, ChargeMode, Counter, MaybePromise, Store } from '../store.ts'
 import { Breaker } from './breaker.ts'
-import {
-  closedDecision,
-  impossibleDecision,
-  mostOf,
-  openDecision,
-  sparedDecision,
-} from './fallback.ts'
+import { closedDecision, impossibleDecision, openDecision, sparedDecision } from './fallback.ts'
 import { GuardedCall } from './guarded-call.ts'
 import {
   type GuardedOptions,

@@ -8,7 +8,7 @@
  * answers, and given back here when they are released.
  */
 
-import type { Limit } from '../../algorithms/limit.ts'
+import { type Limit, mostOf } from '../../algorithms/limit.ts'
 import { type Clock, systemClock } from '../../clock.ts'
 import type { Decision } from '../../decision.ts'
 import { type MemoryStore, memoryStore } from '../memory/memory-store.ts'
@@ -91,8 +91,8 @@ export class LocalShares {
     const used = usedNow(known, limit, this.#clock.now())
     const ofShare = { name, limit: share, key }
     const [here] = this.#memory().charge([{ ...ofShare, cost: 0 }], 'peek')
-    const usedHere = capacity(share) - (here?.remaining ?? 0)
-    const units = Math.ceil((used * capacity(share)) / capacity(limit)) - usedHere
+    const usedHere = mostOf(share) - (here?.remaining ?? 0)
+    const units = Math.ceil((used * mostOf(share)) / mostOf(limit)) - usedHere
     if (units > 0) this.#memory().adjust([{ ...ofShare, units }])
     return prepared
   }
@@ -131,10 +131,6 @@ export class LocalShares {
 
 function label(name: string, limit: Limit, key: string): string {
   return `${limit.algorithm}\0${name}\0${key}`
-}
-
-function capacity(limit: Limit): number {
-  return limit.algorithm === 'tokenBucket' ? limit.burst : limit.limit
 }
 
 /** Units in use by now, of those that the store knew of. */

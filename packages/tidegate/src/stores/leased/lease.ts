@@ -9,7 +9,7 @@
 
 import { randomUUID } from 'node:crypto'
 import { LEASE_MARK } from '../../algorithms/holds.ts'
-import { type Limit, lastsMs } from '../../algorithms/limit.ts'
+import { type Limit, lastsMs, mostOf } from '../../algorithms/limit.ts'
 import type { Decision } from '../../decision.ts'
 import type { Counter, Store } from '../store.ts'
 
@@ -105,7 +105,7 @@ export class Lease {
     const { limit } = this.#counter
     return {
       allowed: true,
-      limit: most(limit),
+      limit: mostOf(limit),
       remaining: this.#remaining + this.#left,
       retryAfterMs: 0,
       resetAfterMs: this.#resetAfterMs,
@@ -125,7 +125,7 @@ export class Lease {
   nextUnits(perSecond: number, atLeast: number): number {
     const perMs = perSecond / 1_000
     const fewUnits = Math.max(
-      most(this.limit) * UNITS_SHARE,
+      mostOf(this.limit) * UNITS_SHARE,
       perMs * lastsMs(this.limit) * PERIOD_SHARE,
     )
     const shareUnits = (this.#remaining + this.#left) * REMAINING_SHARE
@@ -200,8 +200,4 @@ export class Lease {
       return undefined
     }
   }
-}
-
-function most(limit: Limit): number {
-  return limit.algorithm === 'tokenBucket' ? limit.burst : limit.limit
 }

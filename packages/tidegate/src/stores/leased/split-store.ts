@@ -8,7 +8,7 @@
  */
 
 import { randomInt } from 'node:crypto'
-import type { Limit } from '../../algorithms/limit.ts'
+import { type Limit, mostOf } from '../../algorithms/limit.ts'
 import { tokenBucketParams } from '../../algorithms/token-bucket.ts'
 import type { Decision } from '../../decision.ts'
 import { TidegateError } from '../../errors.ts'
@@ -132,7 +132,7 @@ function together(limit: Limit, decisions: readonly Decision[]): Decision {
     if (one.allowed !== other.allowed) return one.allowed ? one : other
     return other.retryAfterMs < one.retryAfterMs ? other : one
   })
-  return { ...best, limit: limit.algorithm === 'tokenBucket' ? limit.burst : limit.limit }
+  return { ...best, limit: mostOf(limit) }
 }
 
 function notSplit({ name }: Charge): TidegateError {

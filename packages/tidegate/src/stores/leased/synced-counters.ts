@@ -4,8 +4,7 @@
  * admit what comes between two reports of each beyond the limit.
  */
 
-import type { Limit } from '../../algorithms/limit.ts'
-import { lastsMs } from '../../algorithms/limit.ts'
+import { type Limit, lastsMs, mostOf } from '../../algorithms/limit.ts'
 import type { Decision } from '../../decision.ts'
 import type { Counter, Store } from '../store.ts'
 import { isSame } from './denials.ts'
@@ -53,7 +52,7 @@ export class SyncedCounters {
     synced.usedMs = nowMs
     return {
       allowed,
-      limit: limit.algorithm === 'tokenBucket' ? limit.burst : limit.limit,
+      limit: mostOf(limit),
       remaining: synced.remaining,
       retryAfterMs: allowed ? 0 : SYNC_MS,
       resetAfterMs: synced.resetAfterMs,

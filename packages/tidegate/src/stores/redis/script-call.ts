@@ -5,7 +5,7 @@
 
 import { algorithmNames } from '../../algorithms/algorithm.ts'
 import { calendarWindow } from '../../algorithms/calendar.ts'
-import type { Limit } from '../../algorithms/limit.ts'
+import { type Limit, mostOf } from '../../algorithms/limit.ts'
 import { bucketDecision, type TokenBucketParams } from '../../algorithms/token-bucket.ts'
 import type { Decision } from '../../decision.ts'
 import type { ChargeMode } from '../store.ts'
@@ -119,7 +119,7 @@ export function decisionAt(reply: unknown, at: number, limit: Limit): Decision {
   const allowed = granted >= 0
   return {
     allowed,
-    limit: limit.algorithm === 'tokenBucket' ? limit.burst : limit.limit,
+    limit: mostOf(limit),
     remaining,
     retryAfterMs: allowed ? 0 : duration(retry),
     resetAfterMs: duration(reset),
