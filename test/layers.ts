@@ -1,17 +1,28 @@
 /**
- * Who may import whom in the library. The picture is in ARCHITECTURE.md; this is the rule.
+ * Who may import whom in the packages. The picture is in ARCHITECTURE.md; this is the rule.
  *
- * A layer is a folder of `packages/tidegate/src`, or some of the files that lie directly in it.
- * Tests and contract suites stand outside and may import everything.
+ * A layer is a folder of a package's `src`, or some of the files that lie directly in it. Tests and
+ * contract suites stand outside and may import everything.
  */
 
-import { isTestFile, librarySource } from './places.ts'
+import { isTestFile, librarySource, serverSource } from './places.ts'
 import type { SourceFile } from './source-file.ts'
 
-const filesOfLayer: Readonly<Record<string, string>> = {
+interface Layers {
+  readonly source: string
+  /** The layers of files that lie directly in the source folder. */
+  readonly files: Readonly<Record<string, string>>
+  /** `X types` allows `import type` only; a path allows that file of a layer only. */
+  readonly allowed: Readonly<Record<string, readonly string[]>>
+  /** Layers whose files may not import one another. */
+  readonly loners: readonly string[]
+}
+
+const filesOfLibrary: Readonly<Record<string, string>> = {
   'clock.ts': 'clock',
   'decision.ts': 'decision',
   'errors.ts': 'errors',
+  'http.ts': 'http',
   'index.ts': 'index',
   'keys.ts': 'limiter',
   'kill-switch.ts': 'limiter',
@@ -23,8 +34,7 @@ const filesOfLayer: Readonly<Record<string, string>> = {
   'wait-queue.ts': 'limiter',
 }
 
-/** `X types` allows `import type` only; a path allows that file of a layer only. */
-const allowedImports: Readonly<Record<string, readonly string[]>> = {
+const allowedInLibrary: Readonly<Record<string, readonly string[]>> = {
   clock: [],
   decision: [],
   errors: [],
@@ -42,37 +52,63 @@ const allowedImports: Readonly<Record<string, readonly string[]>> = {
   testing: ['clock', 'stores', 'http'],
 }
 
-/** Layers whose files may not import one another: every middleware stands alone. */
-const layersOfLoners = ['middleware']
+const library: Layers = {
+  source: librarySource,
+  files: filesOfLibrary,
+  allowed: allowedInLibrary,
+  // Every middleware stands alone.
+  loners: ['middleware'],
+}
+
+const server: Layers = {
+  source: serverSource,
+  files: {
+    'compose.ts': 'compose',
+    'environment.ts': 'environment',
+    'main.ts': 'main',
+  },
+  allowed: {
+    policy: [],
+    stores: ['policy'],
+    gateway: ['policy'],
+    'decision-api': ['policy'],
+    rls: ['policy', 'stores'],
+    environment: ['policy', 'stores'],
+    compose: ['policy', 'stores', 'gateway', 'decision-api', 'environment'],
+    cli: ['policy', 'stores', 'gateway types', 'compose', 'environment', 'rls'],
+    main: ['cli'],
+  },
+  loners: [],
+}
 
 export function wrongImports({ path, syntax }: SourceFile): { line: number; text: string }[] {
-  if (syntax === undefined || !path.startsWith(librarySource) || isTestFile(path)) return []
-  const layer = layerOf(path)
-  const allowed = allowedImports[layer]
+  const layers = [library, server].find(({ source }) => path.startsWith(source))
+  if (syntax === undefined || layers === undefined || isTestFile(path)) return []
+  const layer = layerOf(layers, path)
+  const allowed = layers.allowed[layer]
   if (allowed === undefined) {
     return [{ line: 1, text: 'belongs to no layer; give it one in test/layers.ts' }]
   }
   return syntax.imports.flatMap(({ target, isTypeOnly, line }) => {
-    if (target === undefined || isAllowed(layer, allowed, target, isTypeOnly)) return []
+    if (target === undefined || isAllowed(layers, path, target, isTypeOnly)) return []
     const rule = allowed.length === 0 ? 'nothing' : allowed.join(', ')
-    return [{ line, text: `imports ${layerOf(target)}, but ${layer} may import ${rule}` }]
+    return [{ line, text: `imports ${layerOf(layers, target)}, but ${layer} may import ${rule}` }]
   })
 }
 
-function isAllowed(
-  layer: string,
-  allowed: readonly string[],
-  target: string,
-  isTypeOnly: boolean,
-): boolean {
-  const other = layerOf(target)
-  if (other === layer) return !layersOfLoners.includes(layer)
-  if (allowed.includes(other) || allowed.includes(target.slice(librarySource.length))) return true
+function isAllowed(layers: Layers, path: string, target: string, isTypeOnly: boolean): boolean {
+  // One package uses another by what that exports, never by a path into it.
+  if (!target.startsWith(layers.source)) return false
+  const layer = layerOf(layers, path)
+  const other = layerOf(layers, target)
+  if (other === layer) return !layers.loners.includes(layer)
+  const allowed = layers.allowed[layer] ?? []
+  if (allowed.includes(other) || allowed.includes(target.slice(layers.source.length))) return true
   return isTypeOnly && allowed.includes(`${other} types`)
 }
 
-function layerOf(path: string): string {
-  const inside = path.slice(librarySource.length)
+function layerOf({ source, files }: Layers, path: string): string {
+  const inside = path.slice(source.length)
   const folder = inside.split('/')[0] ?? inside
-  return filesOfLayer[folder] ?? folder
+  return files[folder] ?? folder
 }

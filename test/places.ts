@@ -2,6 +2,8 @@
 
 export const librarySource = 'packages/tidegate/src/'
 
+export const serverSource = 'packages/server/src/'
+
 /** Tests, contract suites, which may use a test runner, and generators: not part of the library. */
 export function isTestFile(path: string): boolean {
   const isBeside = /(\.test|-contract)\.ts$|\/generate-[a-z-]+\.ts$/.test(path)

@@ -12,6 +12,7 @@ export {
   type LayeredDecision,
 } from './decision.ts'
 export { type ErrorCode, errorCodes, TidegateError } from './errors.ts'
+export { combineDecisions } from './keys.ts'
 export {
   type AppliedLimit,
   type CheckOptions,
@@ -19,6 +20,7 @@ export {
   type CostOptions,
   createLimiter,
   type Evaluation,
+  frontStore,
   type LayeredLimitOptions,
   type Limiter,
   type LimiterOptions,

@@ -72,7 +72,7 @@ export function layeredKeys<Name extends string, Context>(
     keyOf: (keys, at) => checkKeyOf(keys, names, at),
     withinOf: (keys, at) => (isInside[at] === true ? checkKeyOf(keys, names, outer) : undefined),
     label: (keys) => JSON.stringify(names.map((name) => keys[name])),
-    combine: (decisions) => combine(names, decisions),
+    combine: (decisions) => combineDecisions(names, decisions),
   }
 }
 
@@ -157,7 +157,7 @@ function checkRule(rule: unknown, path: string): void {
 }
 
 /** The most restrictive limit decides: of those that said no, the longest wait. */
-function combine<Name extends string>(
+export function combineDecisions<Name extends string>(
   names: readonly Name[],
   decisions: readonly Decision[],
 ): LayeredDecision<Name> {

@@ -2,7 +2,8 @@ import { describe, expect, expectTypeOf, it } from 'vitest'
 import { manualClock } from './clock.ts'
 import type { Decision } from './decision.ts'
 import { TidegateError } from './errors.ts'
-import { createLimiter } from './limiter.ts'
+import { combineDecisions } from './keys.ts'
+import { createLimiter, frontStore } from './limiter.ts'
 import { concurrency, fixedWindow, slidingWindow, tokenBucket } from './policy/limits.ts'
 import { memoryStore } from './stores/memory/memory-store.ts'
 import type { Store } from './stores/store.ts'
@@ -337,5 +338,38 @@ describe('limits within another', () => {
     ],
   ])('refuses a wrong %s', (_what, options, message) => {
     expect(() => createLimiter(options as never)).toThrow(message)
+  })
+})
+
+describe('the front of a store', () => {
+  const charge = { name: 'one', limit: hundred, key: 'ada', cost: 1 }
+
+  it('is the store itself where that is in memory', () => {
+    const store = memoryStore()
+    expect(frontStore(store)).toBe(store)
+  })
+
+  it('decides as declared where the store does not answer', async () => {
+    const hanging: Store = { ...remoteStore(), charge: () => new Promise(() => undefined) }
+    const front = frontStore(hanging, { deadlineMs: 5, onStoreError: 'closed' })
+    const [decision] = await front.charge([charge], 'all')
+    expect(decision).toMatchObject({ allowed: false, degraded: { mode: 'closed' } })
+    await front.close()
+  })
+
+  it('judges a group that is another each time', async () => {
+    const front = frontStore(remoteStore())
+    const two = { name: 'two', limit: tokenBucket({ limit: 1, per: '1h' }), key: 'all', cost: 1 }
+    const first = await front.charge([charge, two], 'all')
+    expect(combineDecisions(['one', 'two'], first)).toMatchObject({ allowed: true, remaining: 0 })
+    const second = await front.charge([charge, two], 'all')
+    expect(combineDecisions(['one', 'two'], second).violated).toEqual(['two'])
+    expect((await front.charge([charge], 'all'))[0]).toMatchObject({ remaining: 98 })
+    await front.close()
+  })
+
+  it('refuses options that it does not know', () => {
+    const wrong = { deadline: 5 } as never
+    expect(() => frontStore(remoteStore(), wrong)).toThrow(/^frontStore\.deadline: /)
   })
 })

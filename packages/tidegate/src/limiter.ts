@@ -146,6 +146,20 @@ export function createLimiter<Context>(
     : new StoreLimiter(singleKey(options.name ?? 'default', options.limit), parts, observer)
 }
 
+/**
+ * A store with everything in front of it that a limiter puts there: a deadline, a breaker and what
+ * is declared for an outage, leases for hot keys, split counters. For those who judge groups by the
+ * contract of stores themselves, such as a service whose limits differ from request to request. A
+ * store that is not remote needs none of it and is returned as it is. Closing it gives leases back;
+ * the store itself stays the caller's to close.
+ */
+export function frontStore(store: Store, options: GuardedOptions = {}): Store {
+  checkOptions(options, 'frontStore', guardedOptionNames)
+  parseGuardedOptions(options, 'frontStore')
+  if (!store.isRemote) return store
+  return new SplitStore(new LeasedStore(ownGuard(store, options), options.observer))
+}
+
 /** A store that the limiter made for itself: memory, or what stands in front of a remote one. */
 function ownStore(options: LimiterOptions, clock: Clock): Store | undefined {
   const { store, deadlineMs, onStoreError, breaker, nodes, observer } = options
@@ -155,8 +169,7 @@ function ownStore(options: LimiterOptions, clock: Clock): Store | undefined {
   const guarded: GuardedOptions = Object.fromEntries(entries)
   parseGuardedOptions(guarded, 'createLimiter')
   if (store === undefined) return memoryStore({ clock })
-  if (!store.isRemote || entries.length === 0) return undefined
-  return new SplitStore(new LeasedStore(ownGuard(store, guarded), observer))
+  return !store.isRemote || entries.length === 0 ? undefined : frontStore(store, guarded)
 }
 
 const fronts = new WeakMap<Store, Store>()
