@@ -1,0 +1,24 @@
+/** What the limits of a policy say to one request. Plain values; doors turn it into an answer. */
+
+import type { AppliedLimit, Decision, Evaluation } from 'tidegate'
+
+/**
+ * `admitted`: goes on. `denied`: a limit said no (429). `unavailable`: a limit that refuses while
+ * its store is away said no (503). `keyless`: a limit needs a key that the request does not have
+ * (401).
+ */
+export type Outcome = 'admitted' | 'denied' | 'unavailable' | 'keyless'
+
+export interface Verdict {
+  readonly outcome: Outcome
+  /** The limits that count, and the decision of the most restrictive; undefined without any. */
+  readonly evaluation: Evaluation<Decision> | undefined
+  /** What limits in shadow mode would have said. */
+  readonly shadowed: readonly AppliedLimit[]
+  /** The limit that refused, by its name. */
+  readonly refusedBy: string | undefined
+  /** Every limit that was looked at, with its key as a digest, for logs. */
+  readonly keys: ReadonlyArray<{ readonly limit: string; readonly keyHash: string }>
+  /** To be called once when the request has ended, where it holds slots. */
+  readonly release: (() => void) | undefined
+}
