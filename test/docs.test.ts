@@ -137,7 +137,9 @@ describe('the files that', () => {
 
   test.for(documents)('$path names are there', ({ text }) => {
     // `x.ts` stands for any file.
-    const named = Array.from(withoutCode(text).matchAll(/`(?!x\.)([\w./-]+\.(?:ts|sh|md|svg))`/g))
+    const named = Array.from(
+      withoutCode(text).matchAll(/`(?!x\.)(?:\.\/)?([\w./-]+\.(?:ts|sh|md|svg))`/g),
+    )
     const lost = named.filter(([, name]) => !paths.some((path) => path.endsWith(`/${name}`)))
     expect(lost.map(([, name]) => name)).toEqual([])
   })

@@ -115,6 +115,8 @@ function writeXRateLimit(head: ResponseHead, decision: Decision, now: number): v
   head.setHeader('X-RateLimit-Remaining', String(decision.remaining))
   const resetAt = wholeSeconds(now + decision.resetAfterMs)
   if (resetAt !== undefined) head.setHeader('X-RateLimit-Reset', String(resetAt))
+  const retryAfter = decision.allowed ? undefined : retryAfterSeconds(decision)
+  if (retryAfter !== undefined) head.setHeader('X-RateLimit-Retry-After', String(retryAfter))
 }
 
 function append(head: ResponseHead, name: string, list: string): void {
