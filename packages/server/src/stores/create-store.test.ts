@@ -70,7 +70,7 @@ describe('a store from settings', () => {
     await expectShared({ mode: 'cluster', addresses: addresses.slice(0, 1) })
   })
 
-  test('opens while Redis is away, decides as declared, and by Redis once it is there', async () => {
+  test('opens while Redis is away, and decides as declared', async () => {
     const port = await freePort()
     const errors: string[] = []
     const opened = createStore(

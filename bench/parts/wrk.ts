@@ -1,0 +1,59 @@
+/** Load from wrk, over a thousand API keys. */
+
+import { execFile } from 'node:child_process'
+import { mkdtempSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+
+export interface Load {
+  readonly perSecond: number
+  readonly p50Ms: number
+  readonly p99Ms: number
+  /** Answers that were neither 2xx nor 3xx. */
+  readonly refused: number
+}
+
+export interface LoadOptions {
+  readonly port: number
+  readonly seconds: number
+  readonly connections: number
+}
+
+const script = `
+local keys = {}
+local at = 0
+init = function()
+  for i = 1, 1000 do
+    wrk.headers['x-api-key'] = 'key-' .. i
+    keys[i] = wrk.format('GET', '/api/resource')
+  end
+end
+request = function()
+  at = at % 1000 + 1
+  return keys[at]
+end
+`
+
+const scriptFile = join(mkdtempSync(join(tmpdir(), 'tidegate-wrk-')), 'keys.lua')
+writeFileSync(scriptFile, script)
+
+export async function wrk({ port, seconds, connections }: LoadOptions): Promise<Load> {
+  const { stdout } = await promisify(execFile)('wrk', [
+    ...['-t1', `-c${connections}`, `-d${seconds}s`, '--latency', '-s', scriptFile],
+    `http://127.0.0.1:${port}`,
+  ])
+  if (/Socket errors/.test(stdout)) throw new Error(`wrk met errors:\n${stdout}`)
+  return {
+    perSecond: Number(/Requests\/sec:\s+([\d.]+)/.exec(stdout)?.[1]),
+    p50Ms: milliseconds(/50%\s+([\d.]+\w+)/.exec(stdout)?.[1]),
+    p99Ms: milliseconds(/99%\s+([\d.]+\w+)/.exec(stdout)?.[1]),
+    refused: Number(/Non-2xx or 3xx responses: (\d+)/.exec(stdout)?.[1] ?? 0),
+  }
+}
+
+function milliseconds(text = ''): number {
+  const factors: Readonly<Record<string, number>> = { us: 0.001, ms: 1, s: 1_000 }
+  const [, number, unit = ''] = /^([\d.]+)(\w+)$/.exec(text) ?? []
+  return Number(number) * (factors[unit] ?? Number.NaN)
+}

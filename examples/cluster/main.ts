@@ -1,0 +1,191 @@
+/**
+ * `./run.sh cluster-start`, `-stop`, `-status`, `-demo` and `-add-shard`: a Redis Cluster on this
+ * machine, a failover under traffic, and live resharding.
+ */
+
+import { setTimeout as sleep } from 'node:timers/promises'
+import {
+  ClusterError,
+  clusterCommand,
+  clusterPorts,
+  HOST,
+  type NodeState,
+  nodeStates,
+  redisCli,
+  runningPorts,
+  startNode,
+  stopNode,
+  until,
+  untilWhole,
+} from './nodes.ts'
+import { startTraffic, type Traffic } from './traffic.ts'
+
+const commands: Readonly<Record<string, () => Promise<void>>> = {
+  start,
+  stop,
+  status,
+  demo,
+  'add-shard': addShard,
+}
+
+const command = commands[process.argv[2] ?? '']
+try {
+  if (command === undefined) throw new ClusterError(`one of: ${Object.keys(commands).join(', ')}`)
+  await command()
+} catch (error) {
+  if (!(error instanceof ClusterError)) throw error
+  console.error(`cluster: ${error.message}`)
+  process.exitCode = 1
+}
+
+async function start(): Promise<void> {
+  const running = runningPorts()
+  if (running.length > 0) {
+    console.log(`The cluster runs already, on the ports ${running.join(', ')}.`)
+    return
+  }
+  const ports = clusterPorts()
+  for (const port of ports) await startNode(port)
+  const addresses = ports.map((port) => `${HOST}:${port}`)
+  await clusterCommand('create', ...addresses, '--cluster-replicas', '1', '--cluster-yes')
+  await untilWhole()
+  await until('every master has a replica', async () => {
+    const replicas = (await nodeStates()).filter(({ role }) => role === 'replica')
+    return replicas.length === ports.length / 2
+  })
+  console.log('Three masters and three replicas run:\n')
+  await status()
+  console.log('\nTry: REDIS_MODE=cluster ./run.sh demo')
+}
+
+async function stop(): Promise<void> {
+  const running = runningPorts()
+  for (const port of running) await stopNode(port, 'SIGTERM', true)
+  const text = running.length === 0 ? 'No cluster runs.' : `Stopped ${running.length} nodes.`
+  console.log(text)
+}
+
+async function status(): Promise<void> {
+  const states = await nodeStates()
+  const portOf = new Map(states.map(({ id, port }) => [id, port]))
+  console.log('port   role     state  of     keys    slots')
+  for (const state of states) {
+    const keys = state.isDown ? '-' : await redisCli(state.port, 'dbsize').catch(() => '-')
+    const columns = [
+      String(state.port).padEnd(6),
+      state.role.padEnd(8),
+      (state.isDown ? 'down' : 'up').padEnd(6),
+      String(portOf.get(state.masterId) ?? '-').padEnd(6),
+      keys.padEnd(7),
+      state.slots.join(' ') || '-',
+    ]
+    console.log(columns.join(' '))
+  }
+}
+
+async function demo(): Promise<void> {
+  if (runningPorts().length === 0) await start()
+  const victim = masters(await nodeStates()).find(({ slotCount }) => slotCount > 0)
+  if (victim === undefined) throw new ClusterError('no master has slots')
+  console.log('\nA gateway with clients on all shards; one of the masters is killed after 2 s.')
+  console.log('second  admitted  refused  degraded  failed  slowest')
+  const traffic = await startTraffic()
+  const startedAt = Date.now()
+  try {
+    await report(traffic, startedAt, 2_000)
+    await stopNode(victim.port, 'SIGKILL', false)
+    console.log(
+      `        master on port ${victim.port} killed, ${victim.slotCount} slots without owner`,
+    )
+    const killedAt = Date.now()
+    const promoted = untilPromoted(victim).then((port) => {
+      const tookMs = Date.now() - killedAt
+      console.log(`        replica on port ${port} promoted, ${(tookMs / 1000).toFixed(1)} s after`)
+    })
+    await Promise.all([report(traffic, startedAt, 8_000), promoted])
+    await startNode(victim.port)
+    console.log(`        port ${victim.port} started again, as a replica`)
+    await report(traffic, startedAt, 2_000)
+  } finally {
+    await traffic.stop()
+  }
+  await untilWhole()
+  console.log(
+    '\nDegraded: decided without Redis as the limit declares, and marked so for the client.',
+  )
+}
+
+async function untilPromoted(victim: NodeState): Promise<number> {
+  let port = 0
+  await until('a replica is promoted', async () => {
+    const states = await nodeStates()
+    const owner = states.find(({ role, slots, isDown, id }) => {
+      return role === 'master' && !isDown && id !== victim.id && slots[0] === victim.slots[0]
+    })
+    port = owner?.port ?? 0
+    return owner !== undefined
+  })
+  return port
+}
+
+/** One line for each second. */
+async function report(traffic: Traffic, startedAt: number, durationMs: number): Promise<void> {
+  const end = Date.now() + durationMs
+  while (Date.now() < end) {
+    await sleep(1000)
+    const { admitted, refused, degraded, failed, slowestMs } = traffic.take()
+    const second = Math.round((Date.now() - startedAt) / 1000)
+    const numbers = [admitted, refused, degraded, failed].map((n, at) =>
+      String(n).padStart([8, 7, 8, 6][at] ?? 8),
+    )
+    const slowest = `${Math.round(slowestMs)} ms`.padStart(7)
+    console.log(`${String(second).padStart(6)}  ${numbers.join('  ')}  ${slowest}`)
+  }
+}
+
+async function addShard(): Promise<void> {
+  const running = runningPorts()
+  if (running.length === 0) await start()
+  const ports = runningPorts()
+  const [master, replica] = [Math.max(...ports) + 1, Math.max(...ports) + 2]
+  const first = `${HOST}:${ports[0]}`
+  console.log(`\nA new master on port ${master} and its replica on ${replica}:\n`)
+  await startNode(master)
+  await clusterCommand('add-node', `${HOST}:${master}`, first)
+  await untilKnown(master)
+  await startNode(replica)
+  const masterId = await redisCli(master, 'cluster', 'myid')
+  const asReplica = ['--cluster-slave', '--cluster-master-id', masterId]
+  await clusterCommand('add-node', `${HOST}:${replica}`, first, ...asReplica)
+  await untilKnown(replica)
+  console.log('second  admitted  refused  degraded  failed  slowest')
+  const traffic = await startTraffic()
+  try {
+    const startedAt = Date.now()
+    await report(traffic, startedAt, 1_000)
+    console.log('        resharding, so that every master has the same number of slots')
+    const moving = clusterCommand('rebalance', first, '--cluster-use-empty-masters')
+    let isMoving = true
+    moving.finally(() => (isMoving = false)).catch(() => undefined)
+    while (isMoving) await report(traffic, startedAt, 1_000)
+    await moving
+    console.log('        done')
+    await report(traffic, startedAt, 1_000)
+  } finally {
+    await traffic.stop()
+  }
+  await untilWhole()
+  console.log('')
+  await status()
+}
+
+async function untilKnown(port: number): Promise<void> {
+  await until(`all nodes know port ${port}`, async () => {
+    const views = await Promise.all(runningPorts().map((one) => redisCli(one, 'cluster', 'nodes')))
+    return views.every((text) => text.includes(`:${port}@`))
+  })
+}
+
+function masters(states: readonly NodeState[]): NodeState[] {
+  return states.filter(({ role, isDown }) => role === 'master' && !isDown)
+}

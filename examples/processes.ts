@@ -1,0 +1,85 @@
+/** Starts the gateway and the sample backend as processes of their own, and ends them. */
+
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { connect, createServer } from 'node:net'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+
+export interface Running {
+  readonly child: ChildProcess
+  /** Sends SIGTERM and waits for the end. */
+  end(): Promise<void>
+}
+
+type Output = 'inherit' | 'ignore'
+
+const HOST = '127.0.0.1'
+const START_MS_MAX = 20_000
+const root = join(import.meta.dirname, '..')
+
+export function startBackend(port: number, output: Output): Promise<Running> {
+  return start(['examples/backend.ts'], { BACKEND_PORT: String(port) }, port, output)
+}
+
+export function startGateway(
+  environment: Readonly<Record<string, string>>,
+  port: number,
+  output: Output,
+): Promise<Running> {
+  const program = ['packages/server/src/main.ts', 'gateway']
+  return start(program, { ...environment, PORT: String(port) }, port, output)
+}
+
+/** The port itself, or any other where somebody else has it. */
+export async function freePortNear(port: number): Promise<number> {
+  for (const candidate of [port, 0]) {
+    const server = createServer()
+    const found = new Promise<number | undefined>((resolve) => {
+      server.once('error', () => resolve(undefined))
+      server.listen(candidate, HOST, () => resolve((server.address() as { port: number }).port))
+    })
+    const free = await found
+    server.close()
+    if (free !== undefined) return free
+  }
+  throw new Error('no port is free')
+}
+
+export function isListening(port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = connect(port, HOST)
+    const settle = (answer: boolean) => {
+      socket.destroy()
+      resolve(answer)
+    }
+    socket.once('connect', () => settle(true)).once('error', () => settle(false))
+  })
+}
+
+async function start(
+  program: readonly string[],
+  environment: Readonly<Record<string, string>>,
+  port: number,
+  output: Output,
+): Promise<Running> {
+  const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', ...program], {
+    cwd: root,
+    env: { ...process.env, ...environment },
+    stdio: ['ignore', output, 'inherit'],
+  })
+  const running = { child, end: () => end(child) }
+  const giveUpAt = Date.now() + START_MS_MAX
+  while (!(await isListening(port))) {
+    if (child.exitCode !== null) throw new Error(`${program.join(' ')} ended at once`)
+    if (Date.now() > giveUpAt) throw new Error(`${program.join(' ')} does not answer`)
+    await sleep(50)
+  }
+  return running
+}
+
+async function end(child: ChildProcess): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null) return
+  child.kill('SIGTERM')
+  await once(child, 'exit')
+}

@@ -1,0 +1,251 @@
+/**
+ * The composition root: a policy, a store, the gateway, the decision API and the listener for
+ * operators, put together, kept in step with the policy, and ended in the right order.
+ */
+
+import { isDeepStrictEqual } from 'node:util'
+import type { Logger } from 'pino'
+import type { LimiterEvent } from 'tidegate'
+import { type RunningAdmin, startAdmin } from './admin-listener.ts'
+import { type RunningDecisionApi, startDecisionApi } from './decision-api/decision-api.ts'
+import { judgeCheck } from './decision-api/judge-check.ts'
+import { type RunningGateway, startGateway } from './gateway/start-gateway.ts'
+import { createEnforcer, type Enforcer } from './policy/enforcer.ts'
+import type { PolicyFiles } from './policy/load-policy.ts'
+import type { PolicyObserver } from './policy/policy-observer.ts'
+import type { PolicyProblem } from './policy/policy-problem.ts'
+import type { PolicyDocument } from './policy/policy-schema.ts'
+import type { ReadSecret } from './policy/secrets.ts'
+import { createStore, type OpenStore } from './stores/create-store.ts'
+import { storeSettings } from './stores/store-settings.ts'
+
+/** A policy as it goes live. */
+export interface ServicePolicy extends Pick<PolicyFiles, 'document' | 'tierTable'> {
+  readonly version: { readonly id: string; readonly loadedAtMs: number }
+}
+
+export interface ServiceOptions {
+  readonly policy: ServicePolicy
+  readonly logger: Logger
+  readonly readSecret: ReadSecret
+  /** Where relative file names in the policy begin. */
+  readonly folder: string
+  /** Of the program. */
+  readonly version: string
+}
+
+export interface RunningService {
+  readonly gateway: RunningGateway
+  readonly store: OpenStore
+  readonly decisionApi: RunningDecisionApi | undefined
+  readonly admin: RunningAdmin | undefined
+  /** Makes a new policy live. Throws and changes nothing where it cannot be used. */
+  apply(policy: ServicePolicy): void
+  /** Says in `/status` that the file has a policy that was refused. */
+  refuse(problems: readonly PolicyProblem[]): void
+  /** Drains and closes everything. */
+  close(): Promise<void>
+}
+
+/** Sections that are read once: what listens and where counters are. */
+const fixedSections = ['store', 'admin', 'decisionApi'] as const
+
+/** The same complaint of a client library is worth a line now and then, not for each attempt. */
+const CONNECTION_LINE_MS = 5_000
+
+export async function startService(options: ServiceOptions): Promise<RunningService> {
+  const { document } = options.policy
+  const { logger, readSecret, folder } = options
+  const store = createStore(storeSettings(document.store, readSecret, folder), {
+    deadlineMs: document.store.deadline,
+    observer: storeObserver(logger),
+    onConnectionError: everyNowAndThen((error) =>
+      logger.warn({ event: 'store.connection', reason: error.message }),
+    ),
+  })
+  const service = new Service(options, store)
+  try {
+    await service.start()
+    return service
+  } catch (error) {
+    await service.close()
+    throw error
+  }
+}
+
+class Service implements RunningService {
+  readonly store: OpenStore
+  readonly #options: ServiceOptions
+  #policy: ServicePolicy
+  #enforcer: Enforcer
+  #refused: readonly PolicyProblem[] = []
+  #gateway: RunningGateway | undefined
+  #decisionApi: RunningDecisionApi | undefined
+  #admin: RunningAdmin | undefined
+  readonly #startedAtMs = Date.now()
+
+  constructor(options: ServiceOptions, store: OpenStore) {
+    this.#options = options
+    this.store = store
+    this.#policy = options.policy
+    this.#enforcer = this.#enforcerOf(options.policy, undefined)
+  }
+
+  async start(): Promise<void> {
+    const { logger, readSecret, folder, version } = this.#options
+    const { document } = this.#policy
+    await this.store.connected()
+    this.#gateway = await startGateway({
+      sections: document,
+      policy: { enforcer: () => this.#enforcer },
+      logger,
+      readSecret,
+      folder,
+    })
+    const { decisionApi, admin } = document
+    if (decisionApi !== undefined) {
+      const { listen, token, batchMax, bodyBytesMax } = decisionApi
+      this.#decisionApi = await startDecisionApi({
+        host: listen.host ?? '127.0.0.1',
+        port: listen.port,
+        token: readSecret(token, 'decisionApi.token'),
+        batchMax,
+        bodyBytesMax,
+        version,
+        judge: (check) => judgeCheck(this.#enforcer, check),
+      })
+    }
+    if (admin !== undefined) {
+      this.#admin = await startAdmin({
+        host: admin.listen.host ?? '127.0.0.1',
+        port: admin.listen.port,
+        status: () => this.#status(),
+        isReady: () => this.gateway.isReady,
+      })
+    }
+  }
+
+  get gateway(): RunningGateway {
+    if (this.#gateway === undefined) throw new Error('the gateway was not started')
+    return this.#gateway
+  }
+
+  get decisionApi(): RunningDecisionApi | undefined {
+    return this.#decisionApi
+  }
+
+  get admin(): RunningAdmin | undefined {
+    return this.#admin
+  }
+
+  apply(policy: ServicePolicy): void {
+    const enforcer = this.#enforcerOf(policy, this.#enforcer)
+    this.gateway.reload(policy.document)
+    const before = this.#enforcer
+    const changed = needingRestart(this.#policy.document, policy.document)
+    this.#enforcer = enforcer
+    this.#policy = policy
+    this.#refused = []
+    before.close()
+    const { logger } = this.#options
+    logger.info({ event: 'policy.applied', version: policy.version.id })
+    if (changed.length > 0) logger.warn({ event: 'policy.needs_restart', sections: changed })
+  }
+
+  refuse(problems: readonly PolicyProblem[]): void {
+    this.#refused = problems
+    const messages = problems.map(({ message }) => message)
+    this.#options.logger.error({ event: 'policy.refused', problems: messages })
+  }
+
+  async close(): Promise<void> {
+    await this.#gateway?.close()
+    await this.#decisionApi?.close()
+    this.#enforcer.close()
+    await this.store.close()
+    await this.#admin?.close()
+  }
+
+  /** One after another keeps the tiers that were looked up. */
+  #enforcerOf({ document, tierTable }: ServicePolicy, after: Enforcer | undefined): Enforcer {
+    return createEnforcer(document, {
+      store: this.store.store,
+      observer: policyObserver(this.#options.logger),
+      ...(tierTable === undefined ? undefined : { tierTable }),
+      ...(after === undefined ? undefined : { after }),
+    })
+  }
+
+  #status(): object {
+    const { document, version } = this.#policy
+    return {
+      program: this.#options.version,
+      startedAt: new Date(this.#startedAtMs).toISOString(),
+      ready: this.gateway.isReady,
+      policy: {
+        version: version.id,
+        loadedAt: new Date(version.loadedAtMs).toISOString(),
+        enabled: document.enabled,
+        limits: document.limits.length,
+        ...(this.#refused.length === 0
+          ? undefined
+          : { refused: this.#refused.map(({ message }) => message) }),
+      },
+      store: { kind: this.store.description, connected: this.store.isConnected() },
+    }
+  }
+}
+
+function needingRestart(before: PolicyDocument, after: PolicyDocument): string[] {
+  const changed: string[] = fixedSections.filter(
+    (section) => !isDeepStrictEqual(before[section], after[section]),
+  )
+  if (!isDeepStrictEqual(before.gateway.listen, after.gateway.listen))
+    changed.push('gateway.listen')
+  return changed
+}
+
+/** What happened to the store, without a line for each decision: the log of decisions has those. */
+function storeObserver(logger: Logger): (event: LimiterEvent) => void {
+  return (event) => {
+    switch (event.type) {
+      case 'breaker':
+        logger.warn({ event: 'store.breaker', shard: event.shard, from: event.from, to: event.to })
+        break
+      case 'recovered':
+        logger.warn({ event: 'store.recovered', shard: event.shard, outage_ms: event.outageMs })
+        break
+      case 'misused':
+        logger.error({ event: 'store.misused', reason: event.error.message })
+        break
+      case 'hot':
+        logger.info({ event: 'store.hot_key', limit: event.limit, per_second: event.perSecond })
+        break
+      case 'nodes':
+        logger.debug({ event: 'store.nodes', count: event.count })
+        break
+      default:
+    }
+  }
+}
+
+function policyObserver(logger: Logger): PolicyObserver {
+  const tell = everyNowAndThen((line: object) => logger.warn(line))
+  return (event) => {
+    if (event.type === 'tier-unknown') {
+      tell({ event: 'policy.tier_unknown', reason: event.reason, detail: event.detail })
+    } else if (event.type === 'shadow-failed') {
+      tell({ event: 'policy.shadow_failed', limit: event.limit })
+    }
+  }
+}
+
+function everyNowAndThen<T>(tell: (what: T) => void): (what: T) => void {
+  let toldAtMs = Number.NEGATIVE_INFINITY
+  return (what) => {
+    const nowMs = performance.now()
+    if (nowMs - toldAtMs < CONNECTION_LINE_MS) return
+    toldAtMs = nowMs
+    tell(what)
+  }
+}

@@ -1,0 +1,86 @@
+/**
+ * What the decision API takes and gives, as schemas: requests are parsed by them, and the OpenAPI
+ * document is made from them.
+ */
+
+import { z } from 'zod'
+
+const text = (bytes: number) => z.string().max(bytes)
+
+const identity = z
+  .strictObject({
+    apiKey: text(256).optional().describe('The id of an API key, never the key itself.'),
+    user: text(256).optional(),
+    organisation: text(256).optional(),
+    tier: text(64).optional(),
+    certificate: text(256).optional(),
+    claims: z.record(text(128), z.unknown()).optional().describe('Of a token that was verified.'),
+  })
+  .describe('Who asks, as far as the caller has verified it.')
+
+const request = z
+  .strictObject({
+    method: z
+      .string()
+      .regex(/^[A-Za-z]{1,32}$/)
+      .default('GET'),
+    path: text(8_192).startsWith('/').default('/').describe('Without a query.'),
+    ip: text(64).optional().describe('The address of the client.'),
+    headers: z.record(text(128), text(8_192)).default({}),
+    identity: identity.default({}),
+  })
+  .describe('The request to judge: what limits look at for matches and keys.')
+
+const named = z.strictObject({
+  name: text(64).describe('A limit of the policy.'),
+  key: z
+    .array(text(1_024))
+    .max(8)
+    .default([])
+    .describe('A text for each part of its key, in the order of the policy.'),
+  cost: z.int().min(0).max(Number.MAX_SAFE_INTEGER).optional().describe('Default: that above.'),
+})
+
+/** Either a request, for the limits that match it, or limits by their names. */
+export const check = z.union([
+  z.strictObject({ request }).describe('Judged by all limits that match, as in the gateway.'),
+  z
+    .strictObject({
+      limits: z.array(named).min(1).max(64).describe('All are charged, or none.'),
+      cost: z.int().min(0).max(Number.MAX_SAFE_INTEGER).default(1).describe('0 only looks.'),
+      tier: text(64).optional().describe('The tier of the caller.'),
+      peek: z.boolean().default(false).describe('Only looks, and charges nothing.'),
+    })
+    .describe('Judged by these limits, whatever they match.'),
+])
+
+export type Check = z.output<typeof check>
+
+const degraded = z
+  .object({ reason: z.string(), mode: z.enum(['open', 'closed', 'local']) })
+  .nullable()
+  .describe('Where the store did not answer: why, and by which declared mode it was decided.')
+
+const decision = {
+  allowed: z.boolean(),
+  limit: z.int().describe('The most units that can be had at once.'),
+  remaining: z.int().describe('Units that are left.'),
+  retryAfterMs: z.number().nullable().describe('When to come back; null: no wait ever admits.'),
+  resetAfterMs: z.number().nullable().describe('When nothing is used any more.'),
+  degraded,
+}
+
+const limitResult = z.object({ name: z.string(), ...decision })
+
+export const checkResult = z
+  .object({
+    outcome: z.enum(['admitted', 'denied', 'unavailable', 'keyless']),
+    allowed: z.boolean(),
+    refusedBy: z.string().nullable().describe('The limit that said no.'),
+    decision: z.object(decision).nullable().describe('Of the most restrictive limit.'),
+    limits: z.array(limitResult).describe('Each limit that applied.'),
+    shadowed: z.array(limitResult).describe('What limits in shadow mode would have said.'),
+  })
+  .describe('The decision.')
+
+export type CheckResult = z.output<typeof checkResult>

@@ -1,0 +1,161 @@
+import { memoryStore } from 'tidegate'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { createEnforcer, type Enforcer } from '../policy/enforcer.ts'
+import { parsePolicy } from '../policy/read-policy.ts'
+import { type RunningDecisionApi, startDecisionApi } from './decision-api.ts'
+import { judgeCheck } from './judge-check.ts'
+
+const TOKEN = 'a-token-for-tests'
+
+let api: RunningDecisionApi
+let enforcer: Enforcer
+
+beforeAll(async () => {
+  const policy = parsePolicy({
+    upstreams: { api: { targets: ['http://127.0.0.1:1'] } },
+    limits: [
+      { name: 'everyone', key: 'everyone', limit: 1_000, per: '1h' },
+      { name: 'per-key', key: 'apiKey', otherwise: 'skip', limit: 2, per: '1h' },
+      {
+        name: 'writes',
+        match: { methods: ['POST'] },
+        key: ['user', 'path'],
+        otherwise: 'deny',
+        limit: 1,
+        per: '1h',
+      },
+      {
+        name: 'slots',
+        match: { path: '/slow' },
+        key: 'everyone',
+        algorithm: 'concurrency',
+        limit: 1,
+        ttl: '10s',
+      },
+      { name: 'trial', mode: 'shadow', key: 'apiKey', otherwise: 'skip', limit: 1, per: '1h' },
+    ],
+  })
+  if (!policy.ok) throw new Error(policy.problems.map(({ message }) => message).join('\n'))
+  enforcer = createEnforcer(policy.document, { store: memoryStore() })
+  api = await startDecisionApi({
+    host: '127.0.0.1',
+    port: 0,
+    token: TOKEN,
+    batchMax: 3,
+    bodyBytesMax: 10_000,
+    version: '0.0.0',
+    judge: (check) => judgeCheck(enforcer, check),
+  })
+})
+
+afterAll(() => api.close())
+
+async function post(body: unknown, token: string | undefined = TOKEN) {
+  const response = await fetch(`http://127.0.0.1:${api.address.port}/v1/check`, {
+    method: 'POST',
+    headers: token === undefined ? {} : { authorization: `Bearer ${token}` },
+    body: typeof body === 'string' ? body : JSON.stringify(body),
+  })
+  return { status: response.status, body: (await response.json()) as Record<string, unknown> }
+}
+
+describe('POST /v1/check', () => {
+  test('judges a request by the limits that match, all or nothing', async () => {
+    const request = { identity: { apiKey: 'one' }, ip: '203.0.113.9' }
+    const first = await post({ request })
+    expect(first.status).toBe(200)
+    expect(first.body).toMatchObject({
+      outcome: 'admitted',
+      allowed: true,
+      refusedBy: null,
+      decision: { remaining: 1, retryAfterMs: 0, degraded: null },
+      limits: [{ name: 'everyone' }, { name: 'per-key', remaining: 1 }],
+      shadowed: [{ name: 'trial', allowed: true }],
+    })
+    expect((await post({ request })).body.shadowed).toMatchObject([
+      { name: 'trial', allowed: false },
+    ])
+    const third = await post({ request })
+    expect(third.body).toMatchObject({ outcome: 'denied', allowed: false, refusedBy: 'per-key' })
+    const { limits } = third.body as { limits: { name: string; remaining: number }[] }
+    const used = 1_000 - (limits.find(({ name }) => name === 'everyone')?.remaining ?? 0)
+    expect(used).toBeLessThanOrEqual(3)
+  })
+
+  test('judges limits by their names, with the keys that it is given', async () => {
+    const check = { limits: [{ name: 'per-key', key: ['two'], cost: 2 }] }
+    expect((await post({ ...check, peek: true })).body).toMatchObject({ allowed: true })
+    expect((await post(check)).body).toMatchObject({ allowed: true, decision: { remaining: 0 } })
+    expect((await post(check)).body).toMatchObject({ allowed: false, refusedBy: 'per-key' })
+  })
+
+  test('counts with what a request has counted', async () => {
+    await post({ request: { identity: { apiKey: 'three' } } })
+    const { body } = await post({ limits: [{ name: 'per-key', key: ['three'] }] })
+    expect(body).toMatchObject({ allowed: true, decision: { remaining: 0 } })
+  })
+
+  test('answers several at once, in order', async () => {
+    const check = { limits: [{ name: 'per-key', key: ['four'] }] }
+    const { body } = await post({ checks: [check, check, check] })
+    const results = body.results as { allowed: boolean }[]
+    expect(results.map(({ allowed }) => allowed)).toEqual([true, true, false])
+  })
+
+  test('says that a key is missing', async () => {
+    const { body } = await post({ request: { method: 'POST' } })
+    expect(body).toMatchObject({ outcome: 'keyless', allowed: false, refusedBy: 'writes' })
+  })
+
+  test('holds no slots: it tells whether there is one', async () => {
+    for (let time = 0; time < 2; time++) {
+      expect((await post({ request: { path: '/slow' } })).body).toMatchObject({ allowed: true })
+    }
+  })
+
+  test.for([
+    ['{', 'not JSON'],
+    [{ limits: [] }, 'limits'],
+    [{ request: { path: 'no-slash' } }, 'request.path'],
+    [{ request: {}, cost: 2 }, 'cost'],
+    [{ request: { ip: 'here' } }, 'request.ip: not an IP address'],
+    [{ limits: [{ name: 'none' }] }, 'no limit of the policy is named "none"'],
+    [{ limits: [{ name: 'per-key', key: [] }] }, 'per-key is counted by apiKey'],
+    [{ limits: [{ name: 'slots' }] }, 'concurrency limit'],
+    [{ limits: [{ name: 'per-key', key: ['x'], cost: -1 }] }, 'limits[0].cost'],
+    [{ checks: Array.from({ length: 4 }, () => ({ request: {} })) }, 'checks'],
+  ] as const)('%j is refused with its place', async ([body, detail]) => {
+    const answer = await post(body)
+    expect(answer.status).toBe(400)
+    expect(answer.body.detail).toContain(detail)
+  })
+
+  test('refuses a body that is too large', async () => {
+    expect((await post(' '.repeat(10_001))).status).toBe(413)
+  })
+})
+
+describe('the token', () => {
+  test.for([undefined, '', 'wrong', `${TOKEN}x`])('%j is no token', async (token) => {
+    const { status, body } = await post({ request: {} }, token ?? '')
+    expect({ status, body }).toMatchObject({ status: 401, body: { title: 'Unauthorized' } })
+  })
+
+  test.for(['/v1/check', '/v1/other', '/', '/v1/check?x'])('is asked for at %s', async (path) => {
+    const response = await fetch(`http://127.0.0.1:${api.address.port}${path}`)
+    expect(response.status).toBe(401)
+    expect(response.headers.get('www-authenticate')).toBe('Bearer')
+  })
+})
+
+test('the OpenAPI document describes both shapes and is public', async () => {
+  const response = await fetch(`http://127.0.0.1:${api.address.port}/openapi.json`)
+  const document = (await response.json()) as {
+    openapi: string
+    paths: Record<string, unknown>
+    components: { schemas: { Check: { anyOf: unknown[] } } }
+  }
+  expect(document.openapi).toBe('3.1.0')
+  expect(Object.keys(document.paths)).toEqual(['/v1/check'])
+  expect(document.components.schemas.Check.anyOf).toHaveLength(2)
+})

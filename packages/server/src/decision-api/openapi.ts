@@ -1,0 +1,69 @@
+/** The OpenAPI document of the decision API, made from its schemas. */
+
+import { z } from 'zod'
+import { check, checkResult } from './check-schema.ts'
+
+export function openApiDocument(version: string): object {
+  const input = z.toJSONSchema(check, { io: 'input', unrepresentable: 'any' })
+  const output = z.toJSONSchema(checkResult, { unrepresentable: 'any' })
+  const { $schema: _in, ...checkBody } = input
+  const { $schema: _out, ...resultBody } = output
+  return {
+    openapi: '3.1.0',
+    info: {
+      title: 'Tidegate decision API',
+      version,
+      description: 'Asks the limits of a policy about a request, from any language.',
+    },
+    paths: { '/v1/check': { post: operation() } },
+    components: {
+      securitySchemes: { token: { type: 'http', scheme: 'bearer' } },
+      schemas: {
+        Check: checkBody,
+        Result: resultBody,
+        Batch: list('checks', 'Check'),
+        Results: list('results', 'Result'),
+        Problem: {
+          type: 'object',
+          properties: {
+            title: { type: 'string' },
+            status: { type: 'integer' },
+            detail: { type: 'string' },
+          },
+        },
+      },
+    },
+  }
+}
+
+function operation(): object {
+  const json = (...names: readonly string[]) => {
+    const schemas = names.map((name) => ({ $ref: `#/components/schemas/${name}` }))
+    return { 'application/json': { schema: { oneOf: schemas } } }
+  }
+  const problem = (description: string) => ({
+    description,
+    content: {
+      'application/problem+json': { schema: { $ref: '#/components/schemas/Problem' } },
+    },
+  })
+  return {
+    summary: 'Judge and charge one request, or several that do not depend on one another',
+    security: [{ token: [] }],
+    requestBody: { required: true, content: json('Check', 'Batch') },
+    responses: {
+      200: { description: 'A denial is an answer, too.', content: json('Result', 'Results') },
+      400: problem('The body is not what it has to be; the detail names the place.'),
+      401: problem('The token is missing or wrong.'),
+      413: problem('The body is too large.'),
+    },
+  }
+}
+
+function list(field: string, name: string): object {
+  return {
+    type: 'object',
+    required: [field],
+    properties: { [field]: { type: 'array', items: { $ref: `#/components/schemas/${name}` } } },
+  }
+}

@@ -1,0 +1,136 @@
+/**
+ * The one spelling of a path. It is computed once, and everything works with it: what is matched
+ * is also what is forwarded, so that no spelling leads past a rule. What has no safe reading, such
+ * as an encoded slash, is refused instead of guessed at.
+ * https://www.rfc-editor.org/rfc/rfc3986#section-6.2.2
+ *
+ * The case of letters stays, and so does a slash at the end: both are other resources.
+ */
+
+export interface CanonicalTarget {
+  readonly path: string
+  /** With its question mark, or empty. */
+  readonly query: string
+}
+
+/** The canonical form of a request target, or why there is none. */
+export function canonicalTarget(target: string, host: string): CanonicalTarget | string {
+  if (target.charCodeAt(0) === SLASH) return canonicalOrigin(target)
+  const absolute = /^https?:\/\/([^/?#\\]*)(.*)$/is.exec(target)
+  if (absolute === null) return 'the request target must be a path'
+  const [, authority = '', rest = ''] = absolute
+  // Whose host decides? Nobody has to answer that if they are the same.
+  if (authority.toLowerCase() !== host.toLowerCase()) return 'the request target names another host'
+  return canonicalOrigin(rest.startsWith('/') ? rest : `/${rest}`)
+}
+
+const SLASH = 0x2f
+const QUESTION = 0x3f
+const PERCENT = 0x25
+const DOT = 0x2e
+
+const PLAIN = 0
+/** Fine, but there may be another spelling. */
+const UNSURE = 1
+const REFUSED = 2
+
+/** What a character of a path means; what is beyond ASCII is refused. */
+const pathKinds = kinds('%;"<>^`{|}', '\\#')
+const queryKinds = kinds('', '#')
+
+/** https://www.rfc-editor.org/rfc/rfc3986#section-2.3 */
+const isUnreserved = /[A-Za-z0-9._~-]/
+
+/** `..;x` is a parameter to one server and a way up to another, also with its semicolon encoded. */
+const parameterOfDots = /^\.{1,2}(;|%3B)/
+
+function canonicalOrigin(target: string): CanonicalTarget | string {
+  const { length } = target
+  let isPlain = true
+  let before = 0
+  let at = 0
+  for (; at < length; at += 1) {
+    const code = target.charCodeAt(at)
+    if (code === QUESTION) break
+    const kind = code < 128 ? pathKinds[code] : REFUSED
+    if (kind === REFUSED) return 'the path has a character that is not allowed'
+    const isAfterSlash = before === SLASH && (code === SLASH || code === DOT)
+    if (kind === UNSURE || isAfterSlash) isPlain = false
+    before = code
+  }
+  for (let queryAt = at; queryAt < length; queryAt += 1) {
+    const code = target.charCodeAt(queryAt)
+    if (code >= 128 || queryKinds[code] === REFUSED) {
+      return 'the query has a character that is not allowed'
+    }
+  }
+  if (at === length) {
+    return isPlain ? { path: target, query: '' } : rewritten(target, '')
+  }
+  const path = target.slice(0, at)
+  const query = target.slice(at)
+  return isPlain ? { path, query } : rewritten(path, query)
+}
+
+function rewritten(path: string, query: string): CanonicalTarget | string {
+  const decoded = decodeUnreserved(path)
+  if (decoded === undefined) return 'the path has an encoded character that is not allowed'
+  const segments: string[] = []
+  const parts = decoded.split('/')
+  for (const part of parts) {
+    if (parameterOfDots.test(part)) return 'the path has a dot segment with a parameter'
+    if (part === '..') segments.pop()
+    else if (part !== '' && part !== '.') segments.push(part)
+  }
+  const last = parts.at(-1)
+  const endsWithSlash = segments.length > 0 && (last === '' || last === '.' || last === '..')
+  return { path: `/${segments.join('/')}${endsWithSlash ? '/' : ''}`, query }
+}
+
+/** Decodes what needs no encoding, encodes what needs it, and writes all others in capitals. */
+function decodeUnreserved(path: string): string | undefined {
+  let text = ''
+  for (let at = 0; at < path.length; at += 1) {
+    const code = path.charCodeAt(at)
+    if (code !== PERCENT) {
+      text += /["<>^`{|}]/.test(path.charAt(at)) ? encoded(code) : path.charAt(at)
+      continue
+    }
+    const byte = byteAt(path, at)
+    if (byte === undefined || isUnsafe(byte, byteAt(path, at + 3))) return undefined
+    const character = String.fromCharCode(byte)
+    text += byte < 128 && isUnreserved.test(character) ? character : encoded(byte)
+    at += 2
+  }
+  return text
+}
+
+function byteAt(path: string, at: number): number | undefined {
+  const digits = path.slice(at, at + 3)
+  return /^%[0-9a-f]{2}$/i.test(digits) ? Number.parseInt(digits.slice(1), 16) : undefined
+}
+
+/**
+ * Slashes, backslashes and control characters, also as the overlong UTF-8 that some decoders take
+ * for them: https://www.rfc-editor.org/rfc/rfc3629#section-10
+ */
+function isUnsafe(byte: number, next: number | undefined): boolean {
+  if (byte < 0x20 || byte === 0x2f || byte === 0x5c || byte === 0x7f) return true
+  if (byte === 0xc0 || byte === 0xc1) return true
+  if (next === undefined || next < 0x80) return false
+  return (byte === 0xe0 && next < 0xa0) || (byte === 0xf0 && next < 0x90)
+}
+
+function encoded(byte: number): string {
+  return `%${byte.toString(16).toUpperCase().padStart(2, '0')}`
+}
+
+function kinds(unsure: string, refused: string): Uint8Array {
+  const table = new Uint8Array(128)
+  for (let code = 0; code < 128; code += 1) {
+    const character = String.fromCharCode(code)
+    if (code <= 0x20 || code === 0x7f || refused.includes(character)) table[code] = REFUSED
+    else table[code] = unsure.includes(character) ? UNSURE : PLAIN
+  }
+  return table
+}

@@ -1,0 +1,33 @@
+/** Two connections made one, once both sides have agreed to speak something else. */
+
+import { STATUS_CODES } from 'node:http'
+import type { Socket } from 'node:net'
+import type { Duplex } from 'node:stream'
+import type { HeaderList } from '../message.ts'
+
+/** Finds out about peers that have vanished without a word. */
+const KEEP_ALIVE_MS = 30_000
+
+/** `early` is what the client has sent already, behind its request. */
+export function openTunnel(
+  client: Socket,
+  upstream: Duplex,
+  { status, headers }: { status: number; headers: HeaderList },
+  early: Buffer,
+): void {
+  let head = `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}\r\n`
+  for (let at = 0; at < headers.length; at += 2) head += `${headers[at]}: ${headers[at + 1]}\r\n`
+  const close = () => {
+    client.destroy()
+    upstream.destroy()
+  }
+  client.on('error', close).on('close', close)
+  upstream.on('error', close).on('close', close)
+  client.setTimeout(0)
+  client.setKeepAlive(true, KEEP_ALIVE_MS)
+  client.setNoDelay(true)
+  client.write(`${head}\r\n`, 'latin1')
+  if (early.length > 0) upstream.write(early)
+  client.pipe(upstream)
+  upstream.pipe(client)
+}

@@ -1,0 +1,7 @@
+/** Answers requests that were found invalid while they were read. */
+
+import type { Stage } from '../message.ts'
+
+export function refuseInvalid(): Stage {
+  return (request, next) => request.problem ?? next(request)
+}

@@ -1,0 +1,67 @@
+/** Finds the upstream of a request. The first route that matches decides. */
+
+import type { HeaderChanges, RouteSection } from '../../policy/gateway-section.ts'
+import { PathPatterns } from '../../policy/path-pattern.ts'
+import type { GatewayRequest, Stage } from '../message.ts'
+import { refusal } from '../refusal.ts'
+import type { Upstream } from '../upstreams/upstream.ts'
+
+export interface Route {
+  readonly upstream: Upstream
+  readonly stripPrefix: string
+  readonly addPrefix: string
+  readonly requestHeaders: HeaderChanges | undefined
+  readonly responseHeaders: HeaderChanges | undefined
+}
+
+interface Rule {
+  readonly methods: ReadonlySet<string> | undefined
+  readonly host: string | undefined
+  readonly route: Route
+}
+
+const EVERYTHING = '/**'
+
+export function route(
+  sections: readonly RouteSection[],
+  upstreams: ReadonlyMap<string, Upstream>,
+): Stage {
+  const all = sections.length === 0 ? onlyUpstream(upstreams) : sections
+  const patterns = new PathPatterns(all.map(({ match }) => match.path ?? EVERYTHING))
+  const rules = all.map((section) => ruleOf(section, upstreams))
+  return (request, next) => {
+    patterns.read(request.path)
+    const at = rules.findIndex((rule, index) => patterns.matches(index) && fits(rule, request))
+    const rule = rules[at]
+    if (rule === undefined) return refusal(404, 'No route leads to an upstream.')
+    request.route = rule.route
+    return next(request)
+  }
+}
+
+function onlyUpstream(upstreams: ReadonlyMap<string, Upstream>): RouteSection[] {
+  const [name] = upstreams.keys()
+  return name !== undefined && upstreams.size === 1 ? [{ match: {}, upstream: name }] : []
+}
+
+function ruleOf(section: RouteSection, upstreams: ReadonlyMap<string, Upstream>): Rule {
+  const { match, rewrite, requestHeaders, responseHeaders } = section
+  const upstream = upstreams.get(section.upstream)
+  if (upstream === undefined) throw new Error(`there is no upstream ${section.upstream}`)
+  return {
+    methods: match.methods === undefined ? undefined : new Set(match.methods),
+    host: match.host,
+    route: {
+      upstream,
+      stripPrefix: (rewrite?.stripPrefix ?? '').replace(/\/+$/, ''),
+      addPrefix: (rewrite?.addPrefix ?? '').replace(/\/+$/, ''),
+      requestHeaders,
+      responseHeaders,
+    },
+  }
+}
+
+function fits({ methods, host }: Rule, request: GatewayRequest): boolean {
+  if (methods !== undefined && !methods.has(request.method)) return false
+  return host === undefined || host === request.host.toLowerCase().replace(/:\d+$/, '')
+}

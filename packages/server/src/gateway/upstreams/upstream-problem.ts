@@ -1,0 +1,40 @@
+/** What a client is told when its upstream gave no answer. */
+
+import type { GatewayResponse } from '../message.ts'
+import { refusal } from '../refusal.ts'
+
+const details: Readonly<Record<string, readonly [status: number, detail: string]>> = {
+  UND_ERR_CONNECT_TIMEOUT: [504, 'The upstream could not be reached in time.'],
+  UND_ERR_HEADERS_TIMEOUT: [504, 'The upstream did not answer in time.'],
+  UND_ERR_BODY_TIMEOUT: [504, 'The upstream did not answer in time.'],
+  UND_ERR_HEADERS_OVERFLOW: [502, 'The upstream answered with too many header fields.'],
+  ECONNREFUSED: [502, 'The upstream could not be reached.'],
+  EHOSTUNREACH: [502, 'The upstream could not be reached.'],
+  ENETUNREACH: [502, 'The upstream could not be reached.'],
+  ENOTFOUND: [502, 'The upstream could not be reached.'],
+  ETIMEDOUT: [504, 'The upstream could not be reached in time.'],
+  TIDEGATE_BODY_TOO_LARGE: [413, 'The body of the request is too large.'],
+  TIDEGATE_BODY_TOO_SLOW: [408, 'The body of the request did not arrive in time.'],
+}
+
+/** Errors of a connection that was there: it ended before an answer began. */
+const brokenCodes: ReadonlySet<string> = new Set([
+  ...['UND_ERR_SOCKET', 'ECONNRESET', 'EPIPE', 'ECONNREFUSED', 'ECONNABORTED'],
+])
+
+export function upstreamProblem(error: Error): GatewayResponse {
+  const code = codeOf(error)
+  const [status, detail] = (Object.hasOwn(details, code) ? details[code] : undefined) ?? [
+    502,
+    'The upstream gave no valid answer.',
+  ]
+  return refusal(status, detail)
+}
+
+export function isBroken(error: Error): boolean {
+  return brokenCodes.has(codeOf(error))
+}
+
+function codeOf(error: Error): string {
+  return 'code' in error && typeof error.code === 'string' ? error.code : ''
+}

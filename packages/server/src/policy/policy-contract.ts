@@ -1,0 +1,25 @@
+/** What tests of policies share: requests, and policies from their text. */
+
+import type { LimitingDocument } from './compile-policy.ts'
+import { readPolicy } from './read-policy.ts'
+import { anonymous, type Identity, type RequestFacts } from './request-facts.ts'
+
+export interface FactsOptions {
+  readonly method?: string
+  readonly path?: string
+  readonly ip?: string | undefined
+  readonly identity?: Identity
+  readonly headers?: Readonly<Record<string, string>>
+}
+
+export function factsOf(options: FactsOptions = {}): RequestFacts {
+  const { method = 'GET', path = '/', identity = anonymous, headers = {} } = options
+  const ip = 'ip' in options ? options.ip : '192.0.2.1'
+  return { method, path, ip, identity, header: (name) => headers[name] }
+}
+
+export function policyOf(text: string): LimitingDocument {
+  const result = readPolicy(text, 'test.yaml')
+  if (!result.ok) throw new Error(result.problems.map(({ message }) => message).join('\n'))
+  return result.document
+}
