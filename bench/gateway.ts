@@ -81,11 +81,9 @@ function print(results: ReadonlyMap<string, readonly Load[]>): void {
     median((results.get(name) ?? []).map((load) => load[figure]))
   console.log('                       requests/s    p50 ms    p99 ms')
   for (const name of results.keys()) {
-    const figures = [of(name, 'p50Ms').toFixed(2), of(name, 'p99Ms').toFixed(2)]
     const perSecond = Math.round(of(name, 'perSecond')).toLocaleString('en-US')
-    console.log(
-      `${name.padEnd(20)} ${perSecond.padStart(12)}  ${figures.map((f) => f.padStart(8)).join('  ')}`,
-    )
+    const latencies = [of(name, 'p50Ms'), of(name, 'p99Ms')].map((ms) => ms.toFixed(2).padStart(8))
+    console.log(`${name.padEnd(20)} ${perSecond.padStart(12)}  ${latencies.join('  ')}`)
   }
   const ratio = (ours: string, peer: string) => of(ours, 'perSecond') / of(peer, 'perSecond')
   const line = (text: string, value: number, aim?: number) => {
