@@ -1,4 +1,4 @@
-/** What is published of the server: a program that runs without TypeScript, and nothing of tests. */
+/** What is published of the server: a program that needs no TypeScript, and nothing of tests. */
 
 import { execFile } from 'node:child_process'
 import { mkdirSync, readFileSync, rmSync } from 'node:fs'

@@ -207,6 +207,9 @@ function needingRestart(before: PolicyDocument, after: PolicyDocument): string[]
 
 /** What happened to the store, without a line for each decision: the log of decisions has those. */
 function storeObserver(logger: Logger): (event: LimiterEvent) => void {
+  const misused = everyNowAndThen((reason: string) =>
+    logger.error({ event: 'store.misused', reason }),
+  )
   return (event) => {
     switch (event.type) {
       case 'breaker':
@@ -216,7 +219,7 @@ function storeObserver(logger: Logger): (event: LimiterEvent) => void {
         logger.warn({ event: 'store.recovered', shard: event.shard, outage_ms: event.outageMs })
         break
       case 'misused':
-        logger.error({ event: 'store.misused', reason: event.error.message })
+        misused(event.error.message)
         break
       case 'hot':
         logger.info({ event: 'store.hot_key', limit: event.limit, per_second: event.perSecond })

@@ -4,10 +4,18 @@ import { SettingError } from '../environment.ts'
 import { checkCommand } from './check.ts'
 import { explainCommand } from './explain.ts'
 import { gatewayCommand } from './gateway.ts'
+import { rlsCommand } from './rls.ts'
+import { rlsCheckCommand } from './rls-check.ts'
 import { type Command, exitCodes, type Terminal, UsageError } from './terminal.ts'
 import { version } from './version.ts'
 
-const commands: readonly Command[] = [gatewayCommand, checkCommand, explainCommand]
+const commands: readonly Command[] = [
+  gatewayCommand,
+  checkCommand,
+  explainCommand,
+  rlsCommand,
+  rlsCheckCommand,
+]
 
 export async function runCli(args: readonly string[], terminal: Terminal): Promise<number> {
   const [name = 'help', ...rest] = args

@@ -21,6 +21,8 @@ const misused = words(
 export function redisError(error: unknown): TidegateError {
   if (error instanceof TidegateError) return error
   const message = messageOf(error)
+  // A client for clusters follows these itself: who sees one has a client for a single server.
+  if (/^(MOVED|ASK) \d/.test(message)) return storeError('store-misused', message, error)
   // First, because a script that the server stops in the middle is named in the message, too.
   if (failed.test(message)) return storeError('store-failed', message, error)
   if (misused.test(message) || isReply(error)) return storeError('store-misused', message, error)

@@ -1,0 +1,16 @@
+/** The rate limit service in a process of its own; folder, Redis and transport are arguments. */
+
+import { startRls } from '../../packages/server/src/rls/start-rls.ts'
+
+const [configDirectory = '', redis = '', transport] = process.argv.slice(2)
+
+const rls = await startRls({
+  configDirectory,
+  grpc: { host: '127.0.0.1', port: 0 },
+  http: undefined,
+  debug: undefined,
+  transport: transport === 'node' ? 'node' : 'own',
+  store: { mode: 'standalone', addresses: [redis] },
+})
+process.send?.('port' in rls.addresses.grpc ? rls.addresses.grpc.port : 0)
+process.on('disconnect', () => process.exit())

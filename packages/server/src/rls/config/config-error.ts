@@ -1,0 +1,13 @@
+/** A configuration that is refused: the file, and what is wrong, as the reference words it. */
+export class RlsConfigError extends Error {
+  override readonly name = 'RlsConfigError'
+  readonly file: string
+  /** The message without the file. */
+  readonly text: string
+
+  constructor(file: string, text: string) {
+    super(`${file}: ${text}`)
+    this.file = file
+    this.text = text
+  }
+}

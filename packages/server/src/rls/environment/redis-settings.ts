@@ -1,0 +1,112 @@
+/** The Redis of the reference's variables, for all limits or for those of a second. */
+
+import { readFileSync } from 'node:fs'
+import type { ConnectionOptions } from 'node:tls'
+import type { StoreSettings } from '../../stores/create-store.ts'
+import { refused, type Variables } from './read-variable.ts'
+
+interface Address {
+  readonly address: string
+  readonly username?: string
+  readonly password?: string
+  readonly database?: number
+  readonly isTls: boolean
+}
+
+const ADDRESS = /^(?:(rediss?):\/\/)?(?:(.*)@)?([^@/]+?)(?:\/(\d{1,9})?)?$/
+
+const HOST_AND_PORT = /^(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]{1,255}):\d{1,5}$/
+
+const types = ['SINGLE', 'SENTINEL', 'CLUSTER'] as const
+
+const modes = { SINGLE: 'standalone', SENTINEL: 'sentinel', CLUSTER: 'cluster' } as const
+
+/** `prefix` is what the names begin with, such as `REDIS_`. Undefined where there is no URL. */
+export function redisSettings(variables: Variables, prefix: string): StoreSettings | undefined {
+  const url = variables.text(`${prefix}URL`)
+  if (url === undefined) return undefined
+  const type = variables.oneOf(`${prefix}TYPE`, 'SINGLE', types)
+  const parts = url.split(',').map((part) => part.trim())
+  const sentinelName = type === 'SENTINEL' ? parts.shift() : undefined
+  checkCount(`${prefix}URL`, url, type, parts.length)
+  const addresses = parts.map((part) => addressOf(`${prefix}URL`, part))
+  const [first] = addresses
+  const auth = authOf(variables.text(`${prefix}AUTH`))
+  const isTls = variables.flag(`${prefix}TLS`) || addresses.some((one) => one.isTls)
+  const sentinelPassword = variables.text(`${prefix}SENTINEL_AUTH`)
+  const storePrefix = variables.text('TIDEGATE_REDIS_PREFIX')
+  const username = auth.username ?? first?.username
+  const password = auth.password ?? first?.password
+  const database = type === 'CLUSTER' ? undefined : first?.database
+  return {
+    mode: modes[type],
+    addresses: addresses.map(({ address }) => address),
+    ...(sentinelName === undefined ? undefined : { sentinelName }),
+    ...(username === undefined ? undefined : { username }),
+    ...(password === undefined ? undefined : { password }),
+    ...(database === undefined ? undefined : { database }),
+    ...(sentinelPassword === undefined ? undefined : { sentinelPassword }),
+    ...(isTls ? { tls: tlsOptions(variables) } : undefined),
+    ...(storePrefix === undefined ? undefined : { prefix: storePrefix }),
+  }
+}
+
+function checkCount(name: string, url: string, type: (typeof types)[number], count: number): void {
+  if (type === 'SINGLE' && count !== 1) {
+    throw refused(name, url, 'one host:port; for several, set the type to SENTINEL or CLUSTER')
+  }
+  if (count === 0) throw refused(name, url, 'master,sentinel:port,sentinel:port')
+}
+
+function addressOf(name: string, text: string): Address {
+  if (text.startsWith('/')) {
+    const advice = 'Unix sockets are not supported'
+    throw refused(name, text, `host:port such as localhost:6379; ${advice}`)
+  }
+  const [, scheme, credentials, address = '', database] = ADDRESS.exec(text) ?? []
+  const isRight = HOST_AND_PORT.test(address) && Number(address.split(':').at(-1)) <= 65_535
+  if (!isRight) throw refused(name, text, 'host:port such as localhost:6379 or redis://host:port')
+  return {
+    address,
+    isTls: scheme === 'rediss',
+    ...(credentials === undefined ? undefined : credentialsOf(credentials)),
+    ...(database === undefined ? undefined : { database: Number(database) }),
+  }
+}
+
+function credentialsOf(text: string): { username?: string; password?: string } {
+  const colonAt = text.indexOf(':')
+  if (colonAt < 0) return { username: text }
+  const username = text.slice(0, colonAt)
+  const password = text.slice(colonAt + 1)
+  return username === '' ? { password } : { username, password }
+}
+
+/** `password` or `user:password`. */
+function authOf(text: string | undefined): { username?: string; password?: string } {
+  if (text === undefined) return {}
+  return text.includes(':') ? credentialsOf(text) : { password: text }
+}
+
+function tlsOptions(variables: Variables): ConnectionOptions {
+  const ca = fileOf(variables, 'REDIS_TLS_CACERT')
+  const cert = fileOf(variables, 'REDIS_TLS_CLIENT_CERT')
+  const key = fileOf(variables, 'REDIS_TLS_CLIENT_KEY')
+  const isAnyName = variables.flag('REDIS_TLS_SKIP_HOSTNAME_VERIFICATION')
+  return {
+    ...(ca === undefined ? undefined : { ca }),
+    ...(cert === undefined || key === undefined ? undefined : { cert, key }),
+    // The certificate itself is still verified.
+    ...(isAnyName ? { checkServerIdentity: () => undefined } : undefined),
+  }
+}
+
+function fileOf(variables: Variables, name: string): Buffer | undefined {
+  const path = variables.text(name)
+  if (path === undefined) return undefined
+  try {
+    return readFileSync(path)
+  } catch (error) {
+    throw refused(name, path, `a file that can be read (${(error as Error).message})`)
+  }
+}

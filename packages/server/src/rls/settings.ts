@@ -1,0 +1,291 @@
+/**
+ * Everything that can be set for the rate limit service, with what it is otherwise, and how it
+ * comes from the environment variables of the reference.
+ */
+
+import { join } from 'node:path'
+import type { StoreSettings } from '../stores/create-store.ts'
+import { type StoreErrorMode, storeErrorModes } from './config/rule.ts'
+import { type Environment, refused, Variables } from './environment/read-variable.ts'
+import { redisSettings } from './environment/redis-settings.ts'
+import { variables as known } from './environment/variables.ts'
+import type { ListenAddress, TlsFiles } from './rpc.ts'
+
+export interface RlsSettings {
+  /** Where the files of the configuration are. */
+  readonly configDirectory: string
+  /** Whether names in it that begin with a dot are left out. */
+  readonly ignoresDotFiles: boolean
+  readonly mergesDomains: boolean
+  readonly needsConfigToBeHealthy: boolean
+  readonly calendarMonths: boolean
+
+  readonly grpc: ListenAddress
+  readonly http: { readonly host: string; readonly port: number } | undefined
+  readonly debug: { readonly host: string; readonly port: number } | undefined
+  /** A listener of its own for `/metrics`; the debug port has it in any case. */
+  readonly prometheus: PrometheusSettings | undefined
+  readonly tls: TlsFiles | undefined
+  readonly transport: Transport
+  readonly connectionAgeMs: number
+  readonly connectionAgeGraceMs: number
+  readonly keepAliveMs: number
+  readonly connectionsMax: number
+  readonly streamsMax: number
+  /** How long `close` waits for calls to end. */
+  readonly drainMs: number
+  /** How long the service is unwell before it stops to listen, so that balancers notice. */
+  readonly unwellMs: number
+
+  readonly store: StoreSettings
+  readonly perSecondStore: StoreSettings | undefined
+  /** Part of every key. */
+  readonly keyPrefix: string
+  readonly storeDeadlineMs: number
+  readonly onStoreError: StoreErrorMode
+
+  readonly isShadowMode: boolean
+  readonly isQuotaMode: boolean
+  readonly nearLimitRatio: number
+  readonly headerNames: readonly [limit: string, remaining: string, reset: string] | undefined
+  readonly hasDynamicMetadata: boolean
+
+  readonly logLevel: LogLevel
+  readonly logFormat: LogFormat
+}
+
+export const logLevels = ['debug', 'info', 'warn', 'error'] as const
+
+export type LogLevel = (typeof logLevels)[number]
+
+export const logFormats = ['text', 'json'] as const
+
+export type LogFormat = (typeof logFormats)[number]
+
+export const transports = ['own', 'node'] as const
+
+export type Transport = (typeof transports)[number]
+
+export interface PrometheusSettings {
+  readonly host: string
+  readonly port: number
+  readonly path: string
+}
+
+const HOUR_MS = 3_600_000
+
+export const rlsDefaults: Omit<RlsSettings, 'configDirectory'> = {
+  ignoresDotFiles: false,
+  mergesDomains: false,
+  needsConfigToBeHealthy: false,
+  calendarMonths: false,
+  grpc: { host: '0.0.0.0', port: 8081 },
+  http: { host: '0.0.0.0', port: 8080 },
+  debug: { host: '127.0.0.1', port: 6070 },
+  prometheus: undefined,
+  tls: undefined,
+  transport: 'own',
+  connectionAgeMs: 24 * HOUR_MS,
+  connectionAgeGraceMs: HOUR_MS,
+  keepAliveMs: 60_000,
+  connectionsMax: 4_096,
+  streamsMax: 1_024,
+  drainMs: 10_000,
+  unwellMs: 0,
+  store: { mode: 'memory', addresses: [] },
+  perSecondStore: undefined,
+  keyPrefix: '',
+  // Envoy waits for 20 ms, and a late event loop is given 5 ms more before the store is.
+  storeDeadlineMs: 10,
+  onStoreError: 'error',
+  isShadowMode: false,
+  isQuotaMode: false,
+  nearLimitRatio: 0.8,
+  headerNames: undefined,
+  hasDynamicMetadata: false,
+  logLevel: 'warn',
+  logFormat: 'text',
+}
+
+export interface EnvironmentSettings {
+  readonly settings: RlsSettings
+  /** One line for each variable that is set and has no effect, or not the one expected. */
+  readonly notes: readonly string[]
+}
+
+/** A timer of Node cannot be set to more than 24 days, and an age is spread by 10 %. */
+const AGE_MS_MAX = 20 * 86_400_000
+
+/** Go's names for levels, each as one of ours. */
+const levelNames: Readonly<Record<string, LogLevel>> = {
+  trace: 'debug',
+  debug: 'debug',
+  info: 'info',
+  warn: 'warn',
+  warning: 'warn',
+  error: 'error',
+  fatal: 'error',
+  panic: 'error',
+}
+
+const HEADER_NAME = /^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}$/
+
+/** Throws an error that names the variable, its value and what is allowed. */
+export function rlsSettings(environment: Environment): EnvironmentSettings {
+  const variables = new Variables(environment)
+  variables.oneOf('CONFIG_TYPE', 'FILE', ['FILE'])
+  variables.oneOf('BACKEND_TYPE', 'redis', ['redis'])
+  const store = redisSettings(variables, 'REDIS_')
+  const settings: RlsSettings = {
+    ...rlsDefaults,
+    ...configurationOf(variables),
+    ...listenersOf(variables),
+    ...answersOf(variables),
+    ...(store === undefined ? undefined : { store }),
+    perSecondStore: perSecondStoreOf(variables),
+    keyPrefix: variables.text('CACHE_KEY_PREFIX') ?? '',
+    storeDeadlineMs: deadlineMsOf(variables),
+    onStoreError: variables.oneOf('TIDEGATE_ON_STORE_ERROR', 'error', storeErrorModes),
+  }
+  const notes = [...known].flatMap(([name, { state, text, silent }]) => {
+    const value = variables.text(name)
+    const isQuiet = state === 'supported' || state === 'mapped'
+    if (isQuiet || value === undefined || value === silent) return []
+    return [`${name} has no effect: ${text}`]
+  })
+  if (store === undefined) {
+    notes.push('REDIS_URL is not set: counters are kept in the memory of this process')
+  }
+  return { settings, notes }
+}
+
+function configurationOf(variables: Variables) {
+  return {
+    configDirectory: join(
+      variables.text('RUNTIME_ROOT') ?? '/srv/runtime_data/current',
+      variables.text('RUNTIME_SUBDIRECTORY') ?? '',
+      variables.text('RUNTIME_APPDIRECTORY') ?? 'config',
+    ),
+    ignoresDotFiles: variables.flag('RUNTIME_IGNOREDOTFILES'),
+    mergesDomains: variables.flag('MERGE_DOMAIN_CONFIG'),
+    needsConfigToBeHealthy: variables.flag('HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED'),
+    calendarMonths: variables.flag('USE_CALENDAR_MONTH_RATE_LIMIT'),
+  }
+}
+
+function listenersOf(variables: Variables) {
+  return {
+    grpc: grpcOf(variables),
+    http: { host: variables.text('HOST') ?? '0.0.0.0', port: variables.port('PORT', 8080) },
+    debug: {
+      host: variables.text('DEBUG_HOST') ?? '127.0.0.1',
+      port: variables.port('DEBUG_PORT', 6070),
+    },
+    prometheus: prometheusOf(variables),
+    tls: tlsOf(variables),
+    transport: variables.oneOf('TIDEGATE_TRANSPORT', 'own', transports),
+    connectionAgeMs: ageMs(variables, 'GRPC_MAX_CONNECTION_AGE', rlsDefaults.connectionAgeMs),
+    connectionAgeGraceMs: ageMs(
+      variables,
+      'GRPC_MAX_CONNECTION_AGE_GRACE',
+      rlsDefaults.connectionAgeGraceMs,
+    ),
+    keepAliveMs: variables.durationMs('TIDEGATE_KEEPALIVE', rlsDefaults.keepAliveMs),
+    unwellMs: variables.durationMs('TIDEGATE_UNHEALTHY', rlsDefaults.unwellMs),
+    drainMs: variables.durationMs('TIDEGATE_DRAIN', rlsDefaults.drainMs),
+    logLevel: logLevelOf(variables),
+    logFormat: variables.oneOf('LOG_FORMAT', 'text', logFormats),
+  }
+}
+
+function grpcOf(variables: Variables): ListenAddress {
+  const path = variables.text('GRPC_UDS')
+  if (path !== undefined) return { path }
+  return { host: variables.text('GRPC_HOST') ?? '0.0.0.0', port: variables.port('GRPC_PORT', 8081) }
+}
+
+function prometheusOf(variables: Variables): RlsSettings['prometheus'] {
+  if (!variables.flag('USE_PROMETHEUS')) return undefined
+  const address = variables.text('PROMETHEUS_ADDR') ?? ':9090'
+  const path = variables.text('PROMETHEUS_PATH') ?? '/metrics'
+  const [, host = '', port = ''] = /^(\[[0-9a-fA-F:.]+\]|[^:]*):(\d{1,5})$/.exec(address) ?? []
+  if (port === '' || Number(port) > 65_535) {
+    throw refused('PROMETHEUS_ADDR', address, 'host:port or :port')
+  }
+  if (!path.startsWith('/')) throw refused('PROMETHEUS_PATH', path, 'a path such as /metrics')
+  const bare = host.replace(/^\[(.*)\]$/, '$1')
+  return { host: bare === '' ? '0.0.0.0' : bare, port: Number(port), path }
+}
+
+function tlsOf(variables: Variables): TlsFiles | undefined {
+  if (!variables.flag('GRPC_SERVER_USE_TLS')) return undefined
+  const cert = variables.text('GRPC_SERVER_TLS_CERT')
+  const key = variables.text('GRPC_SERVER_TLS_KEY')
+  if (cert === undefined)
+    throw refused('GRPC_SERVER_TLS_CERT', '', 'a file, with GRPC_SERVER_USE_TLS')
+  if (key === undefined)
+    throw refused('GRPC_SERVER_TLS_KEY', '', 'a file, with GRPC_SERVER_USE_TLS')
+  const name = variables.text('GRPC_CLIENT_TLS_SAN')
+  const clientCa = variables.text('GRPC_CLIENT_TLS_CACERT')
+  if (name !== undefined && clientCa === undefined) {
+    throw refused('GRPC_CLIENT_TLS_SAN', name, 'only with GRPC_CLIENT_TLS_CACERT')
+  }
+  return { cert, key, clientCa, clientNames: name === undefined ? [] : [name] }
+}
+
+function ageMs(variables: Variables, name: string, otherwise: number): number {
+  const age = variables.durationMs(name, otherwise)
+  return age === 0 ? AGE_MS_MAX : Math.min(Math.max(1, Math.round(age)), AGE_MS_MAX)
+}
+
+function logLevelOf(variables: Variables): LogLevel {
+  const value = variables.text('LOG_LEVEL')
+  if (value === undefined) return 'warn'
+  const word = value.toLowerCase()
+  const level = Object.hasOwn(levelNames, word) ? levelNames[word] : undefined
+  if (level !== undefined) return level
+  throw refused('LOG_LEVEL', value, 'debug, info, warn or error')
+}
+
+function answersOf(variables: Variables) {
+  return {
+    isShadowMode: variables.flag('SHADOW_MODE'),
+    isQuotaMode: variables.flag('QUOTA_MODE'),
+    nearLimitRatio: variables.ratio('NEAR_LIMIT_RATIO', rlsDefaults.nearLimitRatio),
+    headerNames: headerNamesOf(variables),
+    hasDynamicMetadata: variables.flag('RESPONSE_DYNAMIC_METADATA'),
+  }
+}
+
+function headerNamesOf(variables: Variables): RlsSettings['headerNames'] {
+  if (!variables.flag('LIMIT_RESPONSE_HEADERS_ENABLED')) return undefined
+  const header = (name: string, otherwise: string) => {
+    const value = variables.text(name) ?? otherwise
+    if (HEADER_NAME.test(value)) return value
+    throw refused(name, value, 'the name of a header field')
+  }
+  return [
+    header('LIMIT_LIMIT_HEADER', 'RateLimit-Limit'),
+    header('LIMIT_REMAINING_HEADER', 'RateLimit-Remaining'),
+    header('LIMIT_RESET_HEADER', 'RateLimit-Reset'),
+  ]
+}
+
+function perSecondStoreOf(variables: Variables): RlsSettings['perSecondStore'] {
+  if (!variables.flag('REDIS_PERSECOND')) return undefined
+  const store = redisSettings(variables, 'REDIS_PERSECOND_')
+  if (store !== undefined) return store
+  throw refused('REDIS_PERSECOND_URL', '', 'host:port such as localhost:6379')
+}
+
+/** Redis’s own timeout is one of seconds; a decision has less. */
+function deadlineMsOf(variables: Variables): number {
+  const deadlineMs = variables.durationMs('TIDEGATE_DEADLINE', rlsDefaults.storeDeadlineMs)
+  if (deadlineMs < 1 || deadlineMs > 60_000) {
+    throw refused('TIDEGATE_DEADLINE', `${deadlineMs} ms`, '1ms to 60s')
+  }
+  const timeoutsMs = ['REDIS_TIMEOUT', 'REDIS_PERSECOND_TIMEOUT'].map((name) =>
+    variables.durationMs(name, 0),
+  )
+  return Math.min(deadlineMs, ...timeoutsMs.filter((timeoutMs) => timeoutMs >= 1))
+}
