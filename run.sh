@@ -255,7 +255,7 @@ run_bench() {
   fi
   shift
   set_up
-  case "$name" in redis | outage | hot-keys) ensure has_redis install_redis ;; esac
+  case "$name" in redis | outage | hot-keys | gateway | rls) ensure has_redis install_redis ;; esac
   run_typescript "bench/$name.ts" "$@"
 }
 

@@ -71,6 +71,27 @@ describe('one key in four processes', () => {
   })
 })
 
+it.each([
+  ['tokenBucket', 365 * 24 * HOUR_MS],
+  ['fixedWindow', 24 * HOUR_MS],
+] as const)(
+  'keys of any rate each have their limit and not one more: %s',
+  async (algorithm, perMs) => {
+    const [keys, limit] = [40, 5_000]
+    await server.command('FLUSHALL')
+    const workers = await startHotWorkers(4, plan({ algorithm, limit, perMs }))
+    let admitted = 0
+    await until('all limits are reached', async () => {
+      const round = { keys, isZipf: true, inFlight: 64, durationMs: 500 }
+      admitted += sumOf(await workers.run(round)).admitted
+      return admitted >= keys * limit
+    })
+    const more = sumOf(await workers.run({ keys, isZipf: true, durationMs: 500 }))
+    await workers.stop()
+    expect({ admitted, more: more.admitted }).toEqual({ admitted: keys * limit, more: 0 })
+  },
+)
+
 it('eight processes have nearly all of 1,000 per second, and never more', async () => {
   const workers = await startHotWorkers(8, plan({ limit: 1_000 }))
   const startMs = performance.now()

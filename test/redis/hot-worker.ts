@@ -3,17 +3,31 @@
  * them. It is started by `startHotWorkers`, and runs whenever it is told to.
  */
 
+import { setTimeout as sleep } from 'node:timers/promises'
 import { Redis } from 'ioredis'
 import { RateLimiterRedis } from 'rate-limiter-flexible'
-import { createLimiter, fixedWindow, tokenBucket } from '../../packages/tidegate/src/index.ts'
+import {
+  createLimiter,
+  type Decision,
+  fixedWindow,
+  tokenBucket,
+} from '../../packages/tidegate/src/index.ts'
 import { redisStore } from '../../packages/tidegate/src/stores/redis/redis-store.ts'
 
 export interface HotPlan {
   readonly url: string
+  /** Where to ask for the master instead of the URL, with the options that the guide recommends. */
+  readonly sentinel?: { readonly name: string; readonly addresses: readonly HotAddress[] }
   readonly library: 'tidegate' | 'rate-limiter-flexible'
   readonly algorithm: 'tokenBucket' | 'fixedWindow'
   readonly limit: number
   readonly perMs: number
+  readonly accuracy?: 'exact' | 'leased' | 'synced'
+}
+
+interface HotAddress {
+  readonly host: string
+  readonly port: number
 }
 
 export interface HotRound {
@@ -22,6 +36,10 @@ export interface HotRound {
   /** Keys are drawn from so many: all alike, or with Zipf's law of exponent 1.1. */
   readonly keys: number
   readonly isZipf: boolean
+  /** What each caller waits between two calls; 0 for nothing. */
+  readonly pauseMs: number
+  /** Whether to tell what was admitted in each second of the clock. */
+  readonly bySecond: boolean
   /** At most so many calls; a negative number sets no bound. */
   readonly callsMax: number
 }
@@ -33,6 +51,8 @@ export interface HotResult {
   /** Of the calls that were neither admitted nor denied. */
   readonly failed: number
   readonly p99Ms: number
+  /** Admitted in each second since 1970, where asked for. */
+  readonly seconds: Readonly<Record<number, number>>
 }
 
 /** Draws in advance, because drawing would take longer than deciding. */
@@ -47,68 +67,109 @@ const TIMED_EVERY = 16
 const ZIPF_EXPONENT = 1.1
 
 const plan: HotPlan = JSON.parse(process.argv[2] ?? '')
-const client = new Redis(plan.url)
-const check = plan.library === 'tidegate' ? tidegate() : flexible()
+const client = plan.sentinel === undefined ? new Redis(plan.url) : byName(plan.sentinel)
+// Failures are told by the answers.
+client.on('error', () => undefined)
+const library = plan.library === 'tidegate' ? tidegate() : flexible()
 
 process.on('message', async (round: HotRound) => {
   process.send?.(await run(round))
 })
 process.once('disconnect', () => process.exit())
-process.send?.('ready')
+client.once('ready', () => process.send?.('ready'))
 
-/** undefined stands for a degraded answer. */
-function tidegate(): (key: string) => Promise<boolean | undefined> {
-  const { limit, perMs } = plan
-  const options = { limit, per: perMs }
+function byName({ name, addresses }: NonNullable<HotPlan['sentinel']>): Redis {
+  return new Redis({
+    name,
+    sentinels: [...addresses],
+    enableOfflineQueue: false,
+    maxRetriesPerRequest: 0,
+    autoResendUnfulfilledCommands: false,
+    socketTimeout: 1_000,
+    connectTimeout: 1_000,
+    retryStrategy: () => Math.random() * 500,
+    sentinelCommandTimeout: 500,
+  })
+}
+
+type Outcome = 'admitted' | 'denied' | 'degraded' | 'failed'
+
+/** How a library is asked, and what its answer or what it throws means. */
+interface Asked {
+  ask(key: string): Promise<unknown>
+  outcomeOf(answer: unknown): Outcome
+  outcomeOfError(error: unknown): Outcome
+}
+
+function tidegate(): Asked {
+  const { limit, perMs, accuracy } = plan
+  const options = { limit, per: perMs, ...(accuracy && { accuracy }) }
   const isBucket = plan.algorithm === 'tokenBucket'
   const limiter = createLimiter({
     limit: isBucket ? tokenBucket(options) : fixedWindow(options),
     store: redisStore(client),
     deadlineMs: 1_000,
   })
-  return async (key) => {
-    const { allowed, degraded } = await limiter.check(key)
-    return degraded === null ? allowed : undefined
+  return {
+    ask: (key) => limiter.check(key),
+    outcomeOf(answer) {
+      const { allowed, degraded } = answer as Decision
+      if (degraded !== null) return 'degraded'
+      return allowed ? 'admitted' : 'denied'
+    },
+    outcomeOfError: () => 'failed',
   }
 }
 
-function flexible(): (key: string) => Promise<boolean> {
-  const limiter = new RateLimiterRedis({
-    storeClient: client,
-    points: plan.limit,
-    duration: plan.perMs / 1_000,
-  })
-  return (key) =>
-    limiter.consume(key).then(
-      () => true,
-      (refusal: unknown) => {
-        if (refusal instanceof Error) throw refusal
-        return false
-      },
-    )
+function flexible(): Asked {
+  const { limit: points, perMs } = plan
+  const limiter = new RateLimiterRedis({ storeClient: client, points, duration: perMs / 1_000 })
+  return {
+    ask: (key) => limiter.consume(key),
+    outcomeOf: () => 'admitted',
+    outcomeOfError: (refusal) => (refusal instanceof Error ? 'failed' : 'denied'),
+  }
+}
+
+async function outcomeOf(key: string): Promise<Outcome> {
+  try {
+    return library.outcomeOf(await library.ask(key))
+  } catch (error) {
+    return library.outcomeOfError(error)
+  }
 }
 
 async function run(round: HotRound): Promise<HotResult> {
   const draws = drawKeys(round)
   const times: number[] = []
-  const result = { made: 0, admitted: 0, degraded: 0, failed: 0 }
+  const counts = { admitted: 0, denied: 0, degraded: 0, failed: 0 }
+  const seconds: Record<number, number> = {}
+  let made = 0
+  let isOver = false
   const endMs = performance.now() + round.durationMs
   const caller = async (): Promise<void> => {
-    while (performance.now() < endMs) {
-      if (round.callsMax >= 0 && result.made >= round.callsMax) return
-      const at = result.made++
+    while (!isOver && (round.callsMax < 0 || made < round.callsMax)) {
+      const at = made++
       const startMs = at % TIMED_EVERY === 0 ? performance.now() : 0
-      const allowed = await check(draws[at % DRAWS] as string).catch(() => null)
-      if (startMs > 0) times.push(performance.now() - startMs)
-      if (allowed === true) result.admitted++
-      else if (allowed === undefined) result.degraded++
-      else if (allowed === null) result.failed++
-      if (at % TURN_CALLS === 0) await new Promise((resolve) => setImmediate(resolve))
+      const outcome = await outcomeOf(draws[at % DRAWS] as string)
+      counts[outcome]++
+      if (round.bySecond && outcome === 'admitted') {
+        const second = Math.floor(Date.now() / 1_000)
+        seconds[second] = (seconds[second] ?? 0) + 1
+      }
+      if (startMs > 0) {
+        const nowMs = performance.now()
+        times.push(nowMs - startMs)
+        isOver = nowMs >= endMs
+      }
+      if (round.pauseMs > 0) await sleep(round.pauseMs)
+      else if (at % TURN_CALLS === 0) await new Promise((resolve) => setImmediate(resolve))
     }
   }
   await Promise.all(Array.from({ length: round.inFlight }, caller))
   times.sort((one, other) => one - other)
-  return { ...result, p99Ms: times[Math.floor(times.length * 0.99)] ?? 0 }
+  const { denied, ...told } = counts
+  return { made, ...told, p99Ms: times[Math.floor(times.length * 0.99)] ?? 0, seconds }
 }
 
 function drawKeys({ keys, isZipf }: HotRound): string[] {

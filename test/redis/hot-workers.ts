@@ -19,6 +19,8 @@ const roundDefault: HotRound = {
   inFlight: 64,
   keys: 1,
   isZipf: false,
+  pauseMs: 0,
+  bySecond: false,
   callsMax: -1,
 }
 
@@ -44,11 +46,22 @@ export async function startHotWorkers(count: number, plan: HotPlan): Promise<Hot
 
 /** What several processes were told together. */
 export function sumOf(results: readonly (HotResult | null)[]) {
-  const sum = (field: keyof HotResult) =>
+  const sum = (field: 'made' | 'admitted' | 'degraded' | 'failed') =>
     results.reduce((total, result) => total + (result?.[field] ?? 0), 0)
   const p99Ms = Math.max(...results.map((result) => result?.p99Ms ?? 0))
   const counts = { made: sum('made'), admitted: sum('admitted') }
   return { ...counts, degraded: sum('degraded'), failed: sum('failed'), p99Ms }
+}
+
+/** What several processes admitted in each second, in order. */
+export function admittedBySecond(results: readonly (HotResult | null)[]): number[] {
+  const sums = new Map<number, number>()
+  for (const result of results) {
+    for (const [second, admitted] of Object.entries(result?.seconds ?? {})) {
+      sums.set(Number(second), (sums.get(Number(second)) ?? 0) + admitted)
+    }
+  }
+  return [...sums].sort(([one], [other]) => one - other).map(([, admitted]) => admitted)
 }
 
 function isRunning({ exitCode, signalCode }: ChildProcess): boolean {

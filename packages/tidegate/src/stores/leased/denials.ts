@@ -5,6 +5,8 @@
  *
  * A denial holds from when it was asked for, so that the store is never later than this; the wait
  * that a client is told counts from when the answer came, so that who waits is admitted.
+ *
+ * How often each was asked for is told when it is over, because an exhausted key can be a hot one.
  */
 
 import type { Limit } from '../../algorithms/limit.ts'
@@ -16,10 +18,16 @@ export interface Question {
   readonly cost: number
 }
 
+/** Is told how many calls were answered here. */
+export type OnCalls = (calls: number, nowMs: number) => void
+
 interface Denial extends Question {
   readonly decisions: readonly Decision[]
   readonly untilMs: number
   readonly toldMs: number
+  readonly onCalls: OnCalls
+  /** Answered here, and not told yet. */
+  calls: number
 }
 
 /** When the store was asked, and when it answered. */
@@ -33,6 +41,9 @@ const DENIAL_MS_MAX = 1_000
 
 /** Denials that are remembered; when all of them still hold, further keys ask the store. */
 const DENIALS_MAX = 16_384
+
+/** Calls that are longer ago say nothing about now. */
+const CALLS_AGE_MS_MAX = 1_000
 
 /** A new one frees up to so many that are over, so that they go faster than they come. */
 const SWEEP_COUNT = 2
@@ -48,21 +59,37 @@ export class Denials {
     const denial = this.#denials.size === 0 ? undefined : this.#denials.get(key)
     if (denial === undefined || question.cost < denial.cost) return undefined
     if (nowMs >= denial.untilMs || !areSame(question.limits, denial.limits)) {
-      this.#denials.delete(key)
+      this.#end(key, denial, nowMs)
       return undefined
     }
+    denial.calls++
     const passedMs = Math.floor(nowMs - denial.toldMs)
     return denial.decisions.map((decision) => later(decision, passedMs))
   }
 
-  add(key: string, question: Question, decisions: readonly Decision[], times: Times): void {
+  add(
+    key: string,
+    question: Question,
+    decisions: readonly Decision[],
+    times: Times,
+    onCalls: OnCalls,
+  ): void {
     const waitMs = Math.max(...decisions.map(({ retryAfterMs }) => retryAfterMs))
     const isSure = decisions.every(({ degraded }) => degraded === null)
     if (waitMs === 0 || !isSure || question.cost === 0) return
     this.#sweep(times.nowMs)
     if (this.#denials.size >= DENIALS_MAX && !this.#denials.has(key)) return
+    const known = this.#denials.get(key)
+    if (known !== undefined) this.#end(key, known, times.nowMs)
     const untilMs = times.sentMs + Math.min(waitMs, DENIAL_MS_MAX)
-    this.#denials.set(key, { ...question, decisions, untilMs, toldMs: times.nowMs })
+    const { limits, cost } = question
+    const toldMs = times.nowMs
+    this.#denials.set(key, { limits, cost, decisions, untilMs, toldMs, onCalls, calls: 0 })
+  }
+
+  /** Tells the calls so far. */
+  tellCalls(nowMs: number): void {
+    for (const denial of this.#denials.values()) tell(denial, nowMs)
   }
 
   forget(key: string): void {
@@ -76,11 +103,22 @@ export class Denials {
   /** The oldest first, as a Map keeps the order. */
   #sweep(nowMs: number): void {
     let looked = 0
-    for (const [key, { untilMs }] of this.#denials) {
-      if (untilMs > nowMs || looked++ >= SWEEP_COUNT) return
-      this.#denials.delete(key)
+    for (const [key, denial] of this.#denials) {
+      if (denial.untilMs > nowMs || looked++ >= SWEEP_COUNT) return
+      this.#end(key, denial, nowMs)
     }
   }
+
+  #end(key: string, denial: Denial, nowMs: number): void {
+    this.#denials.delete(key)
+    tell(denial, nowMs)
+  }
+}
+
+function tell(denial: Denial, nowMs: number): void {
+  const { calls, untilMs } = denial
+  denial.calls = 0
+  if (calls > 0 && nowMs - untilMs < CALLS_AGE_MS_MAX) denial.onCalls(calls, nowMs)
 }
 
 function later(decision: Decision, passedMs: number): Decision {

@@ -1,6 +1,6 @@
 /**
  * Finds the keys that come most often, over the last second, in constant memory whatever the number
- * of keys (Misra and Gries): where there is no room for a new key, every count is lowered by one.
+ * of keys (Misra and Gries): where there is no room for a new key, every count is lowered by its.
  * So a count is never too high, and too low by at most the calls of a second divided by the room.
  */
 
@@ -9,8 +9,11 @@ export interface HeavyHitter {
   readonly perSecond: number
 }
 
-/** Keys in the sketch. A key with more than a thousandth of all calls is never missed. */
-const KEYS_MAX = 1_024
+/**
+ * Keys in the sketch, half a megabyte at most. A key with more than one of so many calls is never
+ * missed.
+ */
+const KEYS_MAX = 4_096
 
 const SECOND_MS = 1_000
 
@@ -24,7 +27,7 @@ export class HeavyHitters {
     this.#turn(nowMs)
     const count = (this.#current.get(key) ?? 0) + calls
     if (count > calls || this.#current.size < KEYS_MAX) this.#current.set(key, count)
-    else this.#lower()
+    else this.#compete(key, calls)
     const before = this.#previous.size === 0 ? undefined : this.#previous.get(key)
     return before === undefined ? count : count + before * shareOfPrevious(nowMs)
   }
@@ -50,11 +53,14 @@ export class HeavyHitters {
     this.#second = second
   }
 
-  #lower(): void {
-    for (const [key, count] of this.#current) {
-      if (count <= 1) this.#current.delete(key)
-      else this.#current.set(key, count - 1)
+  /** All counts are lowered until there is room, or nothing is left of the new one. */
+  #compete(key: string, calls: number): void {
+    const by = calls === 1 ? 1 : Math.min(calls, ...this.#current.values())
+    for (const [other, count] of this.#current) {
+      if (count <= by) this.#current.delete(other)
+      else this.#current.set(other, count - by)
     }
+    if (calls > by) this.#current.set(key, calls - by)
   }
 }
 

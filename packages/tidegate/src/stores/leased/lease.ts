@@ -13,11 +13,11 @@ import { type Limit, lastsMs, mostOf } from '../../algorithms/limit.ts'
 import type { Decision } from '../../decision.ts'
 import type { Counter, Store } from '../store.ts'
 
-/** How long the store keeps a block for a process that is not heard of. */
+/**
+ * How long the store keeps a block for a process that is not heard of. All times below are shorter
+ * by far, as the clocks of two machines do not run quite alike.
+ */
 export const LEASE_TTL_MS = 2_000
-
-/** A block is spent for less than that, as the clocks of two machines do not run quite alike. */
-const LEASE_VALID_MS = 1_600
 
 /** A block is to last for this time. */
 const BLOCK_MS_MAX = 50
@@ -29,17 +29,28 @@ const BLOCK_MS_MAX = 50
 const PERIOD_SHARE = 1 / 100
 const UNITS_SHARE = 1 / 1_000
 
+/**
+ * A block so small that nobody will miss it may last for longer: it is what makes keys worth a
+ * block that are not very hot, of which there are many.
+ */
+const SMALL_UNITS_SHARE = 1 / 4_000
+const SMALL_BLOCK_MS_MAX = 1_000
+
 /** Of what is left, a block is at most this part: seven others may be asking, too. */
 const REMAINING_SHARE = 1 / 8
 
-/** Below this, a block would save nothing. */
+/** Below this, a block would save nothing; nor would one of a key that is not very hot. */
 const BLOCK_UNITS_MIN = 2
+const SMALL_BLOCK_UNITS_MIN = 8
+const VERY_HOT_PER_SECOND = 100
 
-/** What was spent is charged at least this often, because only then it begins to come back. */
-const SETTLE_MS = 200
-
-/** A key that was not used for so long is no longer hot. */
-const IDLE_MS = 100
+/**
+ * How long a block is spent before the next is asked for, because what was spent begins to come
+ * back only when it is charged; how long until it is charged without asking for another; and how
+ * long a key was not used that is no longer hot.
+ */
+const times = { renewMs: 200, settleMs: 250, idleMs: 100 }
+const smallTimes = { renewMs: SMALL_BLOCK_MS_MAX, settleMs: 1_300, idleMs: 1_000 }
 
 export interface Asked {
   /** The store's answer; undefined where it gave none. */
@@ -60,6 +71,7 @@ export class Lease {
   #remaining = 0
   #resetAfterMs = 0
   #uncounted = 0
+  #times = times
   #asked: Promise<Asked> | undefined
   /** Units that are waited for, and not asked for yet. */
   wanted = 0
@@ -97,7 +109,7 @@ export class Lease {
 
   /** Spends from the block; undefined where it does not suffice. */
   spend(cost: number, nowMs: number): Decision | undefined {
-    if (cost > this.#left || nowMs - this.#sentMs > LEASE_VALID_MS) return undefined
+    if (cost > this.#left || nowMs - this.#sentMs > this.#times.renewMs) return undefined
     this.#left -= cost
     this.#spent += cost
     this.#uncounted += cost
@@ -124,13 +136,14 @@ export class Lease {
   /** How large the next block would be at that rate; 0 where there is too little to share. */
   nextUnits(perSecond: number, atLeast: number): number {
     const perMs = perSecond / 1_000
-    const fewUnits = Math.max(
-      mostOf(this.limit) * UNITS_SHARE,
-      perMs * lastsMs(this.limit) * PERIOD_SHARE,
-    )
+    const most = mostOf(this.limit)
+    const fewUnits = Math.max(most * UNITS_SHARE, perMs * lastsMs(this.limit) * PERIOD_SHARE)
+    const smallUnits = Math.min(perMs * SMALL_BLOCK_MS_MAX, most * SMALL_UNITS_SHARE)
     const shareUnits = (this.#remaining + this.#left) * REMAINING_SHARE
-    const units = Math.floor(Math.min(perMs * BLOCK_MS_MAX, fewUnits, shareUnits))
-    return units >= BLOCK_UNITS_MIN || atLeast > 0 ? Math.max(units, atLeast) : 0
+    const wanted = Math.max(Math.min(perMs * BLOCK_MS_MAX, fewUnits), smallUnits)
+    const units = Math.floor(Math.min(wanted, shareUnits))
+    const unitsMin = perSecond < VERY_HOT_PER_SECOND ? SMALL_BLOCK_UNITS_MIN : BLOCK_UNITS_MIN
+    return units >= unitsMin || atLeast > 0 ? Math.max(units, atLeast) : 0
   }
 
   /** Asks for a block of so many units, giving up the one before. */
@@ -141,6 +154,7 @@ export class Lease {
     const charge = { ...this.#counter, cost: units, hold, ...(settles && { settles }) }
     this.#drop()
     this.#sentMs = nowMs
+    this.#times = units <= mostOf(this.limit) * SMALL_UNITS_SHARE ? smallTimes : times
     const asked = this.#run(async () => this.#store.charge([charge], 'partial')).then(
       (decision) => {
         this.#asked = undefined
@@ -163,9 +177,9 @@ export class Lease {
   /** Gives back what is not needed; true when there is nothing left to look after. */
   sweep(nowMs: number): boolean {
     if (this.#asked !== undefined) return false
-    const isIdle = nowMs - this.#usedMs > IDLE_MS
+    const isIdle = nowMs - this.#usedMs > this.#times.idleMs
     if (this.#id === undefined) return isIdle
-    if (isIdle || nowMs - this.#sentMs > SETTLE_MS) void this.settle(nowMs)
+    if (isIdle || nowMs - this.#sentMs > this.#times.settleMs) void this.settle(nowMs)
     return false
   }
 

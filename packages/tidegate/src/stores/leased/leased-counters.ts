@@ -11,14 +11,17 @@ import { isSame } from './denials.ts'
 import { type HeavyHitter, HeavyHitters } from './heavy-hitters.ts'
 import { type Asked, LEASE_TTL_MS, Lease } from './lease.ts'
 
-/** Calls per second of a key in this process from which on a block is worth its upkeep. */
-const HOT_PER_SECOND = 100
+/** Calls per second of a key in this process from which on a block can be worth its upkeep. */
+const HOT_PER_SECOND = 20
 
 /** No block is asked for during this time after a store has failed to give one. */
 const PAUSE_MS = 100
 
-/** Keys with blocks. So many keys that are hot at once are a load that is spread already. */
-const LEASES_MAX = 1_024
+/**
+ * Keys with blocks, some 300 bytes each. So many keys that are hot at once are a load that is
+ * spread already.
+ */
+const LEASES_MAX = 4_096
 
 /** What the limits of a store have in common. */
 export interface LeaseState {
@@ -53,6 +56,12 @@ export class LeasedCounters {
   /** Puts back what was spent just now and then not needed. */
   unspend(key: string, cost: number): void {
     this.#leases.get(key)?.unspend(cost)
+  }
+
+  /** Calls that were answered without a block. */
+  count(key: string, calls: number, nowMs: number): void {
+    const perSecond = this.#hitters.add(key, calls, nowMs)
+    if (perSecond >= HOT_PER_SECOND) this.#state.onHot(this.#name, key, perSecond)
   }
 
   /** Asks for a block, or joins who does, where the key is hot and there is enough to share. */

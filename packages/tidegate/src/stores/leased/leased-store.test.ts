@@ -139,6 +139,29 @@ describe('a hot key', () => {
     expect(node.calls()).toBeLessThan(30)
   })
 
+  it('is told as hot although it is exhausted', async () => {
+    const node = newNode(memoryStore(), fixedWindow({ limit: 10, per: '1m' }))
+    for (let ms = 0; ms < 1_000; ms++) {
+      for (let call = 0; call < 5; call++) await node.check(() => undefined)
+      await vi.advanceTimersByTimeAsync(1)
+    }
+    const [hottest] = node.leased.hotKeys()
+    expect(hottest).toMatchObject({ name: 'limit', key: 'key' })
+    expect(hottest?.perSecond).toBeGreaterThan(4_000)
+    expect(hottest?.perSecond).toBeLessThan(6_000)
+  })
+
+  it('that is only warm takes a call for ten decisions where the limit is large', async () => {
+    const node = newNode(memoryStore(), tokenBucket({ limit: 1_000_000, per: '1s' }))
+    let admitted = 0
+    for (let ms = 0; ms < 10_000; ms += 25) {
+      if (await node.check(() => undefined)) admitted++
+      await vi.advanceTimersByTimeAsync(25)
+    }
+    expect(admitted).toBe(400)
+    expect(node.calls()).toBeLessThan(60)
+  })
+
   it.each(Object.entries(limits))(
     'gives nearly all of the limit to eight: %s',
     async (_, limit) => {

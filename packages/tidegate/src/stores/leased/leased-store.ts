@@ -101,7 +101,7 @@ export class LeasedStore implements Store {
       return this.#store.charge(group, mode)
     }
     const nowMs = steadyClock.now()
-    const label = group.map((charge) => labelOf(charge)).join('\0\0')
+    const label = groupLabelOf(group)
     const question = { limits: group.map(({ limit }) => limit), cost: group[0]?.cost ?? 0 }
     const denied = this.#groupDenials.find(label, question, nowMs)
     if (denied !== undefined) return denied
@@ -140,6 +140,8 @@ export class LeasedStore implements Store {
   /** The keys that were asked for most often within the last second, the most first. */
   hotKeys(): HotKey[] {
     const nowMs = steadyClock.now()
+    this.#denials.tellCalls(nowMs)
+    this.#groupDenials.tellCalls(nowMs)
     const all = [...this.#counters.values()].flatMap((counters) => counters.top(HOT_KEYS, nowMs))
     return all.sort((one, other) => other.perSecond - one.perSecond).slice(0, HOT_KEYS)
   }
@@ -196,7 +198,8 @@ export class LeasedStore implements Store {
     const learn = (decision: Decision) => {
       if (!decision.allowed) {
         const times = { sentMs, nowMs: steadyClock.now() }
-        this.#denials.add(label, { limits: [limit], cost }, [decision], times)
+        const onCalls = (calls: number, nowMs: number) => counters?.count(key, calls, nowMs)
+        this.#denials.add(label, { limits: [limit], cost }, [decision], times, onCalls)
       }
       if (counters !== undefined && counters.size > 0) counters.learn(limit, key, decision)
       return decision
@@ -230,7 +233,8 @@ export class LeasedStore implements Store {
       const result = this.#undo(group, decisions, others)
       const times = { sentMs, nowMs: steadyClock.now() }
       const question = { limits: group.map(({ limit }) => limit), cost: group[0]?.cost ?? 0 }
-      this.#groupDenials.add(label, question, result, times)
+      const onCalls = (calls: number, nowMs: number) => this.#count(group, calls, nowMs)
+      this.#groupDenials.add(label, question, result, times, onCalls)
       return result
     } catch (error) {
       this.#undo(group, spent, rest)
@@ -282,6 +286,12 @@ export class LeasedStore implements Store {
     const counter = { name, limit, key, ...(within !== undefined && { within }) }
     if (counters.ask(counter, nowMs) !== undefined) this.#startSweep()
     return undefined
+  }
+
+  #count(group: readonly Charge[], calls: number, nowMs: number): void {
+    for (const { name, limit, key } of group) {
+      if (this.#isLeasable(limit)) this.#countersOf(name, limit).count(key, calls, nowMs)
+    }
   }
 
   #learn({ name, limit, key }: Charge, decision: Decision): void {
@@ -359,6 +369,13 @@ function isSynced({ accuracy, algorithm }: Limit): boolean {
 /** Counters that belong to everybody, and lie wherever they lie. */
 function isApart({ within, limit }: Charge): boolean {
   return within === undefined && limit.algorithm !== 'slidingLog'
+}
+
+/** What one group was denied says nothing of another with other costs for each. */
+function groupLabelOf(group: readonly Charge[]): string {
+  const label = group.map((charge) => labelOf(charge)).join('\0\0')
+  const isEven = group.every(({ cost }) => cost === group[0]?.cost)
+  return isEven ? label : `${label}\0\0${group.map(({ cost }) => cost).join(' ')}`
 }
 
 function labelOf({ name, limit, key }: Counter): string {

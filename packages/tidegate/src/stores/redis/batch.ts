@@ -1,9 +1,11 @@
 /**
  * What waits is written into as few script calls as can be: plain charges of a token bucket, nearly
- * all there are, by the script made for them, everything else by the general one, where requests
- * for the same counter become one charge and groups of the same shape are described once.
+ * all there are, and leases of it by the scripts made for them, everything else by the general one,
+ * where requests for the same counter become one charge and groups of the same shape are described
+ * once.
  */
 
+import { LEASE_MARK } from '../../algorithms/holds.ts'
 import type { Limit } from '../../algorithms/limit.ts'
 import type { TokenBucketParams } from '../../algorithms/token-bucket.ts'
 import type { Decision } from '../../decision.ts'
@@ -14,12 +16,18 @@ import {
   decisionAt,
   LEASE_MODE,
   LimitArgs,
+  leaseArgs,
+  leaseDecisionAt,
   modeArg,
   readReply,
   type ScriptCall,
   unconfirmed,
 } from './script-call.ts'
-import { chargeScript, chargeTokenBucketScript } from './scripts.generated.ts'
+import {
+  chargeScript,
+  chargeTokenBucketScript,
+  leaseTokenBucketScript,
+} from './scripts.generated.ts'
 
 /** A charge of one counter, all or nothing, and who waits for it. */
 export interface PlainCharge {
@@ -50,19 +58,25 @@ export interface BatchCall extends ScriptCall {
 
 const NONE: readonly Waiting[] = []
 
+/** Up to so many charges of one counter take less time one by one in the script for buckets. */
+const SAME_BUCKET_MAX = 8
+
 /** Writes the calls for what waits. `now` is the server's time as far as this process knows. */
 export function writeCalls(waiting: readonly Waiting[], now: number, timeArg: string): BatchCall[] {
   const [alone] = waiting
   if (waiting.length === 1 && alone !== undefined) {
     if (isForBucket(alone)) return [bucketCall([alone], timeArg)]
+    if (isGroup(alone) && isBucketLease(alone)) return [leaseCall([alone], timeArg)]
     return [generalCall([waiting], now, timeArg)]
   }
   const { plain, groups } = sortOut(waiting)
   const fast = new Map<Limit, Map<number, PlainCharge[]>>()
-  const general: (readonly Waiting[])[] = groups.map((group) => [group])
+  const { leases, others } = sortOutLeases(groups)
+  const calls = [...leases.values()].map((same) => leaseCall(same, timeArg))
+  const general: (readonly Waiting[])[] = others.map((group) => [group])
   for (const same of plain.values()) {
     const first = same[0] as PlainCharge
-    if (same.length > 1 || !isForBucket(first)) {
+    if (same.length > SAME_BUCKET_MAX || !isForBucket(first)) {
       general.push(same)
       continue
     }
@@ -70,9 +84,8 @@ export function writeCalls(waiting: readonly Waiting[], now: number, timeArg: st
     if (ofLimit.size === 0) fast.set(first.limit, ofLimit)
     const ofCost = ofLimit.get(first.cost)
     if (ofCost === undefined) ofLimit.set(first.cost, same)
-    else ofCost.push(first)
+    else ofCost.push(...same)
   }
-  const calls: BatchCall[] = []
   for (const costs of fast.values()) {
     for (const charges of costs.values()) calls.push(bucketCall(charges, timeArg))
   }
@@ -92,6 +105,54 @@ function isGroup(waiting: Waiting): waiting is GroupCharge {
 
 function isForBucket(waiting: Waiting): waiting is PlainCharge {
   return !isGroup(waiting) && waiting.limit.algorithm === 'tokenBucket' && waiting.cost > 0
+}
+
+/** A single lease of a token bucket. */
+function isBucketLease({ group, mode }: GroupCharge): boolean {
+  if (mode !== 'partial' || group.length > 1) return false
+  const [charge] = group
+  if (charge?.limit.algorithm !== 'tokenBucket' || charge.cost === 0) return false
+  return charge.hold?.id.startsWith(LEASE_MARK) === true
+}
+
+/** Leases of token buckets by their limits, and all other groups. Those of a key stay in order. */
+function sortOutLeases(groups: readonly GroupCharge[]) {
+  const leases = new Map<Limit, GroupCharge[]>()
+  const others: GroupCharge[] = []
+  const otherKeys = new Set<string>()
+  for (const group of groups) {
+    if (!isBucketLease(group)) for (const key of group.keys) otherKeys.add(key)
+  }
+  for (const group of groups) {
+    if (!isBucketLease(group) || otherKeys.has(group.keys[0] as string)) {
+      others.push(group)
+      continue
+    }
+    const { limit } = group.group[0] as Charge
+    const same = leases.get(limit)
+    if (same === undefined) leases.set(limit, [group])
+    else same.push(group)
+  }
+  return { leases, others }
+}
+
+/** All of the same limit. */
+function leaseCall(leases: readonly GroupCharge[], timeArg: string): BatchCall {
+  const charges = leases.map(({ group }) => group[0] as Charge)
+  const limit = charges[0]?.limit as TokenBucketParams
+  return {
+    script: leaseTokenBucketScript,
+    keys: leases.flatMap(({ keys }) => keys),
+    args: leaseArgs(limit, charges, timeArg),
+    waiting: leases,
+    settle(reply, isConfirmed) {
+      return leases.filter((lease, at) => {
+        const decision = leaseDecisionAt(reply, at, limit)
+        if (decision !== undefined) lease.resolve([isConfirmed ? decision : unconfirmed(decision)])
+        return decision === undefined
+      })
+    },
+  }
 }
 
 /**

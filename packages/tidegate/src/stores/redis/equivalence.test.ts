@@ -116,15 +116,33 @@ const moves = fc.oneof(
   { weight: 1, arbitrary: fc.integer({ min: -5_000, max: -1 }) },
 )
 
+/** Leases that follow each other, as a process takes them of a hot key, and charges in between. */
+const leaseSteps = fc
+  .tuple(steps, fc.constantFrom<Step['kind']>('lease', 'lease', 'lease', 'charge', 'burst'))
+  .map(([step, kind]) => {
+    const ttlMs = step.variant === 1 ? step.ttlMs : 600_000
+    const part = { key: 'one', mode: kind === 'lease' ? 'partial' : 'all' } as const
+    return { ...step, ...part, kind, ttlMs, ago: step.ago > 4 ? 2 : 1 }
+  })
+
+const leaseMoves = fc.oneof(
+  { weight: 8, arbitrary: fc.nat({ max: 5_000 }) },
+  { weight: 1, arbitrary: fc.constantFrom(599_999, 600_000, -1) },
+)
+
 /** What may be asked of histories with these algorithms, one limit of each per history. */
-function cohorts(algorithms: readonly AlgorithmName[]) {
+function cohorts(
+  algorithms: readonly AlgorithmName[],
+  step: fc.Arbitrary<Step> = steps,
+  move: fc.Arbitrary<number> = moves,
+) {
   const pools = algorithms.map((name) => fc.array(limitsOf[name], { minLength: 2, maxLength: 2 }))
   return fc
     .record({
       startMs: fc.integer({ min: Date.UTC(2023, 0), max: Date.UTC(2030, 0) }),
-      moves: fc.array(moves, { minLength: STEPS, maxLength: STEPS }),
+      moves: fc.array(move, { minLength: STEPS, maxLength: STEPS }),
       pools: fc.tuple(...pools),
-      histories: fc.array(fc.array(steps, { minLength: STEPS, maxLength: STEPS }), {
+      histories: fc.array(fc.array(step, { minLength: STEPS, maxLength: STEPS }), {
         minLength: HISTORIES,
         maxLength: HISTORIES,
         size: 'max',
@@ -225,6 +243,18 @@ describe('Redis decides and keeps what the pure functions do, whatever the histo
     async (_, names) => {
       await fc.assert(
         fc.asyncProperty(cohorts(names), (cohort) => runCohort(client, cohort)),
+        { numRuns: COHORTS, interruptAfterTimeLimit: PATIENCE_MS, markInterruptAsFailure: true },
+      )
+    },
+    2 * PATIENCE_MS,
+  )
+
+  it(
+    'leases of token buckets that follow each other',
+    async () => {
+      const leases = cohorts(['tokenBucket'], leaseSteps, leaseMoves)
+      await fc.assert(
+        fc.asyncProperty(leases, (cohort) => runCohort(client, cohort)),
         { numRuns: COHORTS, interruptAfterTimeLimit: PATIENCE_MS, markInterruptAsFailure: true },
       )
     },

@@ -7,7 +7,10 @@
 import { createHash } from 'node:crypto'
 import { readFileSync, writeFileSync } from 'node:fs'
 
-const entries = ['charge', 'charge-token-bucket', 'adjust', 'reset', 'heartbeat'] as const
+const entries = [
+  ...(['charge', 'charge-token-bucket', 'lease-token-bucket'] as const),
+  ...(['adjust', 'reset', 'heartbeat'] as const),
+]
 
 const TARGET = new URL('./scripts.generated.ts', import.meta.url)
 

@@ -121,10 +121,10 @@ class Redis implements Store {
   }
 
   charger(name: string, limit: Limit): (key: string, cost: number) => Promise<Decision> {
-    const { algorithm } = limit
+    const scope = this.#keys.scope(name, limit.algorithm)
     return (text, cost) =>
       new Promise((resolve, reject) => {
-        const key = this.#keys.of(name, algorithm, text)
+        const key = this.#keys.in(scope, text)
         this.#dispatch.push({ key, limit, cost, resolve, reject }, key)
       })
   }

@@ -8,7 +8,7 @@ import { calendarWindow } from '../../algorithms/calendar.ts'
 import { type Limit, mostOf } from '../../algorithms/limit.ts'
 import { bucketDecision, type TokenBucketParams } from '../../algorithms/token-bucket.ts'
 import type { Decision } from '../../decision.ts'
-import type { ChargeMode } from '../store.ts'
+import type { Charge, ChargeMode } from '../store.ts'
 import type { RedisScript } from './scripts.generated.ts'
 
 /** One command: the script, the keys that it touches, and its arguments. */
@@ -47,15 +47,9 @@ export class LimitArgs {
   }
 }
 
-/** What charge-token-bucket.lua takes. The parameters of a limit are written once. */
+/** What charge-token-bucket.lua takes. */
 export function bucketArgs(limit: TokenBucketParams, cost: number, timeArg: string): string[] {
-  let params = bucketParams.get(limit)
-  if (params === undefined) {
-    params = [String(limit.burst), String(limit.unitsPerToken), String(limit.unitsPerMs)]
-    bucketParams.set(limit, params)
-  }
-  const [burst, unitsPerToken, unitsPerMs] = params
-  const args = [String(cost), burst, unitsPerToken, unitsPerMs]
+  const args = [String(cost), ...bucketParams(limit)]
   if (timeArg !== SERVER_TIME) args.push(timeArg)
   return args
 }
@@ -63,7 +57,30 @@ export function bucketArgs(limit: TokenBucketParams, cost: number, timeArg: stri
 /** Stands for the server's own time. */
 export const SERVER_TIME = '-1'
 
-const bucketParams = new WeakMap<TokenBucketParams, [string, string, string]>()
+/** What lease-token-bucket.lua takes, for charges of the same limit. */
+export function leaseArgs(
+  limit: TokenBucketParams,
+  charges: readonly Charge[],
+  timeArg: string,
+): string[] {
+  const args = [timeArg, ...bucketParams(limit)]
+  for (const { cost, hold, settles } of charges) {
+    args.push(String(cost), String(hold?.ttlMs), hold?.id ?? '')
+    args.push(settles?.release ?? '', String(settles?.units ?? 0))
+  }
+  return args
+}
+
+/** The parameters of a limit are written once. */
+function bucketParams(limit: TokenBucketParams): readonly string[] {
+  const known = writtenParams.get(limit)
+  if (known !== undefined) return known
+  const params = [String(limit.burst), String(limit.unitsPerToken), String(limit.unitsPerMs)]
+  writtenParams.set(limit, params)
+  return params
+}
+
+const writtenParams = new WeakMap<TokenBucketParams, readonly string[]>()
 
 /** The number of the algorithm, how many parameters follow, and these. */
 function limitArgs(limit: Limit, now: number): string[] {
@@ -98,7 +115,7 @@ function windowStarts(calendar: Parameters<typeof calendarWindow>[1], now: numbe
 /** Integers per counter, behind the time. */
 const REPLY_STEP = 4
 
-/** In a reply of charge-token-bucket.lua: nothing was done, the counter is for charge.lua. */
+/** In a reply of a script for buckets: nothing was done, the counter is for charge.lua. */
 const NOT_DONE = -1
 
 /** The integers of a reply for one counter; -1 stands for denied, and for never. */
@@ -135,11 +152,31 @@ export function bucketDecisionAt(
   limit: TokenBucketParams,
   cost: number,
 ): Decision | undefined {
-  const level = (reply as readonly number[])[at + 1] as number
-  if (level === NOT_DONE) return undefined
+  const level = (reply as readonly (number | readonly number[])[])[at + 1]
+  if (typeof level === 'object') return besideLeases(level, limit, cost)
+  if (level === undefined || level === NOT_DONE) return undefined
   return level >= 0
     ? bucketDecision(true, level, cost, limit, 0)
     : bucketDecision(false, -2 - level, cost, limit, 0)
+}
+
+function besideLeases(
+  [level = 0, held = 0, lastMs = 0]: readonly number[],
+  limit: TokenBucketParams,
+  cost: number,
+): Decision {
+  const decision = bucketDecision(true, level, cost, limit, held)
+  return { ...decision, resetAfterMs: Math.max(decision.resetAfterMs, lastMs) }
+}
+
+const LEASE_REPLY_STEP = 3
+
+/** The decision on a lease, from a reply of lease-token-bucket.lua; undefined for charge.lua. */
+export function leaseDecisionAt(reply: unknown, at: number, limit: Limit): Decision | undefined {
+  const from = 1 + at * LEASE_REPLY_STEP
+  const [granted = 0, remaining, reset] = (reply as readonly number[]).slice(from, from + 3)
+  if (granted === NOT_DONE) return undefined
+  return decisionAt([0, granted, remaining, 0, reset], 0, limit)
 }
 
 /** A decision whose charge the replicas have not confirmed. Where nothing was granted, none was. */
