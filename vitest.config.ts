@@ -1,16 +1,51 @@
 import { defineConfig } from 'vitest/config'
 import { CountReporter } from './test/reporter.ts'
 
+/** Tests of what happens when something takes too long: one at a time, so that nothing else does. */
+const undisturbed = [
+  'packages/server/src/rls/**/*.test.ts',
+  'packages/tidegate/src/stores/deadlines.test.ts',
+  'packages/tidegate/src/stores/guarded/**/*.test.ts',
+  'test/{faults,hardening,redis,reliability,rls,server}/**/*.test.ts',
+]
+
+const all = ['packages/*/src/**/*.test.ts', 'test/**/*.test.ts', 'docs/**/*.test.ts']
+
 export default defineConfig({
   plugins: [
     {
       // Added here and not under `reporters`, which `--reporter` on the command line replaces.
       name: 'tidegate:count',
-      configureVitest: ({ vitest }) => void vitest.config.reporters.push(new CountReporter()),
+      configureVitest: ({ vitest }) => {
+        const { reporters } = vitest.config
+        if (!reporters.some((one) => one instanceof CountReporter)) {
+          reporters.push(new CountReporter())
+        }
+      },
     },
   ],
   test: {
-    include: ['packages/*/src/**/*.test.ts', 'test/**/*.test.ts', 'docs/**/*.test.ts'],
     testTimeout: 30_000,
+    projects: [
+      {
+        extends: true,
+        test: {
+          name: 'together',
+          include: all,
+          exclude: ['**/node_modules/**', ...undisturbed],
+          maxWorkers: 2,
+          sequence: { groupOrder: 1 },
+        },
+      },
+      {
+        extends: true,
+        test: {
+          name: 'undisturbed',
+          include: undisturbed,
+          maxWorkers: 1,
+          sequence: { groupOrder: 2 },
+        },
+      },
+    ],
   },
 })

@@ -53,6 +53,10 @@ const fixedSections = ['store', 'admin', 'decisionApi'] as const
 /** The same complaint of a client library is worth a line now and then, not for each attempt. */
 const CONNECTION_LINE_MS = 5_000
 
+/** `Redis: NOPERM this user …`: the code and the start of the sentence. */
+const KIND_LENGTH = 24
+const KINDS_MAX = 32
+
 export async function startService(options: ServiceOptions): Promise<RunningService> {
   const { document } = options.policy
   const { logger, readSecret, folder } = options
@@ -207,7 +211,7 @@ function needingRestart(before: PolicyDocument, after: PolicyDocument): string[]
 
 /** What happened to the store, without a line for each decision: the log of decisions has those. */
 function storeObserver(logger: Logger): (event: LimiterEvent) => void {
-  const misused = everyNowAndThen((reason: string) =>
+  const misused = everyNowAndThenEach((reason: string) =>
     logger.error({ event: 'store.misused', reason }),
   )
   return (event) => {
@@ -250,5 +254,18 @@ function everyNowAndThen<T>(tell: (what: T) => void): (what: T) => void {
     if (nowMs - toldAtMs < CONNECTION_LINE_MS) return
     toldAtMs = nowMs
     tell(what)
+  }
+}
+
+/** The same for each of some texts: one that comes all the time does not hide another. */
+function everyNowAndThenEach(tell: (what: string) => void): (what: string) => void {
+  const tellers = new Map<string, (what: string) => void>()
+  return (what) => {
+    // What differs between two of a kind, such as a slot, stands behind the first words.
+    const kind = what.slice(0, KIND_LENGTH)
+    if (tellers.size >= KINDS_MAX) tellers.clear()
+    const teller = tellers.get(kind) ?? everyNowAndThen(tell)
+    tellers.set(kind, teller)
+    teller(what)
   }
 }

@@ -45,6 +45,12 @@ const SMALL_BLOCK_UNITS_MIN = 8
 const VERY_HOT_PER_SECOND = 100
 
 /**
+ * A limit of fewer units is soon used up, and then denials are remembered: blocks would save few
+ * calls, and a burst on several processes would miss the units that lie in one of another.
+ */
+const SHARED_UNITS_MIN = 256
+
+/**
  * How long a block is spent before the next is asked for, because what was spent begins to come
  * back only when it is charged; how long until it is charged without asking for another; and how
  * long a key was not used that is no longer hot.
@@ -143,7 +149,8 @@ export class Lease {
     const wanted = Math.max(Math.min(perMs * BLOCK_MS_MAX, fewUnits), smallUnits)
     const units = Math.floor(Math.min(wanted, shareUnits))
     const unitsMin = perSecond < VERY_HOT_PER_SECOND ? SMALL_BLOCK_UNITS_MIN : BLOCK_UNITS_MIN
-    return units >= unitsMin || atLeast > 0 ? Math.max(units, atLeast) : 0
+    const isWorthIt = units >= unitsMin && most >= SHARED_UNITS_MIN
+    return isWorthIt || atLeast > 0 ? Math.max(units, atLeast) : 0
   }
 
   /** Asks for a block of so many units, giving up the one before. */

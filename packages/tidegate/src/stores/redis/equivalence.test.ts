@@ -28,8 +28,8 @@ afterAll(async () => {
 
 const HOUR_MS = 3_600_000
 
-/** Of histories in each, for each of eight kinds: 12,800 histories together. */
-const COHORTS = 50
+/** Of histories in each, for each of eight kinds: 7,680 histories together. */
+const COHORTS = 30
 
 const HISTORIES = 32
 
