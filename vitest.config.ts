@@ -1,7 +1,7 @@
 import { defineConfig } from 'vitest/config'
 import { CountReporter } from './test/reporter.ts'
 
-/** Tests of what happens when something takes too long: one at a time, so that nothing else does. */
+/** What happens when something takes too long: one at a time, so that nothing else does. */
 const undisturbed = [
   'packages/server/src/rls/**/*.test.ts',
   'packages/tidegate/src/stores/deadlines.test.ts',

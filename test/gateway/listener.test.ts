@@ -181,6 +181,27 @@ describe('connections', () => {
     })
   })
 
+  test('on which nothing but empty lines follow a request are closed', async () => {
+    const { gateway } = await start({ timeouts: { headers: '500ms', keepAlive: '500ms' } })
+    const { socket, received } = openRaw(gateway.port)
+    socket.write(head('GET / HTTP/1.1'))
+    await until('it is answered', () => received().includes('from the upstream'))
+    const timer = setInterval(() => socket.write('\r\n'), 100)
+    await until('it is closed', () => socket.closed)
+    clearInterval(timer)
+  })
+
+  test('on which an answer takes long are not idle', async () => {
+    const upstream = await startUpstream((_request, response) => {
+      setTimeout(() => response.end('late'), 11_000)
+    })
+    const gateway = await startTestGateway({
+      gateway: { timeouts: { headers: '500ms', keepAlive: '500ms' } },
+      upstreams: { api: { targets: [upstream.url] } },
+    })
+    expect((await request(gateway.url)).statusCode).toBe(200)
+  })
+
   test('of HTTP/1.0 are served and closed', async () => {
     const { gateway } = await start()
     const response = await askRaw(gateway.port, 'GET / HTTP/1.0\r\n\r\n')

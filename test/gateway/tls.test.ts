@@ -4,6 +4,8 @@ import { readFileSync } from 'node:fs'
 import { type ClientHttp2Session, connect, constants } from 'node:http2'
 import { Agent, request } from 'undici'
 import { describe, expect, onTestFinished, test } from 'vitest'
+import { frameTypes, uint32Frame } from '../../packages/server/src/rls/http2/frames.ts'
+import { FrameClient, requestFields } from '../hardening/frame-client.ts'
 import { until } from '../servers/until.ts'
 import { type Authority, makeAuthority } from './authority.ts'
 import { startTestGateway } from './test-gateway.ts'
@@ -241,5 +243,38 @@ describe('a client certificate', () => {
       statuses.push(statusCode)
     }
     expect(statuses).toEqual([200, 200, 429, 401, 401])
+  })
+})
+
+describe('HTTP/2 clients', () => {
+  test.each([0, 1, 2, 3, 4, 5, 6, 7])(
+    'that have gone %i turns before do not keep it from stopping',
+    async (turns) => {
+      const { gateway, authority } = await start()
+      const sessions = Array.from({ length: 10 }, () => sessionTo(gateway.url, authority))
+      await Promise.all(sessions.map((session) => ask2(session, {})))
+      for (const session of sessions) session.destroy()
+      for (let turn = 0; turn < turns; turn += 1) await new Promise(setImmediate)
+      await expect(gateway.close()).resolves.toBeUndefined()
+    },
+  )
+
+  test('that stop reading their connection give back what they hold at the upstream', async () => {
+    let closed = 0
+    const { gateway, upstream } = await start({
+      answer: (_request, response) => {
+        response.on('close', () => {
+          closed += 1
+        })
+        response.end(Buffer.alloc(64 * 1_024 ** 2))
+      },
+    })
+    const windowBytes = 2 ** 30
+    const client = await FrameClient.connect(gateway.port, windowBytes)
+    client.send(uint32Frame(frameTypes.windowUpdate, 0, windowBytes))
+    client.request(requestFields('/'))
+    await until('it is under way', () => upstream.seen.length === 1)
+    client.socket.pause()
+    await until('the upstream hears of it', () => closed === 1)
   })
 })

@@ -41,8 +41,11 @@ const queryKinds = kinds('', '#')
 /** https://www.rfc-editor.org/rfc/rfc3986#section-2.3 */
 const isUnreserved = /[A-Za-z0-9._~-]/
 
-/** `..;x` is a parameter to one server and a way up to another, also with its semicolon encoded. */
-const parameterOfDots = /^\.{1,2}(;|%3B)/
+/**
+ * `..;x` is a parameter to one server and a way up to another, also with its semicolon encoded; of
+ * nothing but a parameter, as `;x`, one server makes an empty segment and another none.
+ */
+const parameterOfNothing = /^\.{0,2}(;|%3B)/
 
 function canonicalOrigin(target: string): CanonicalTarget | string {
   const { length } = target
@@ -78,7 +81,7 @@ function rewritten(path: string, query: string): CanonicalTarget | string {
   const segments: string[] = []
   const parts = decoded.split('/')
   for (const part of parts) {
-    if (parameterOfDots.test(part)) return 'the path has a dot segment with a parameter'
+    if (parameterOfNothing.test(part)) return 'the path has a parameter without a segment'
     if (part === '..') segments.pop()
     else if (part !== '' && part !== '.') segments.push(part)
   }

@@ -25,6 +25,8 @@ export interface GatewayRequest extends RequestFacts {
   readonly forwarded: HeaderList
   /** The authority that the client asked for. */
   readonly host: string
+  /** Whose request it is where clients share something: its address, of IPv6 the network. */
+  readonly client: string
   readonly connection: ClientConnection
   identity: Identity
   /** The protocol that the client wants to switch to, such as `websocket`. */
@@ -32,8 +34,12 @@ export interface GatewayRequest extends RequestFacts {
   /** In bytes; undefined where the client did not say or there is none. */
   readonly bodyBytes: number | undefined
   readonly hasBody: boolean
-  /** The body, to be asked for once. It tells the client to go on where it waits for that. */
-  body(): Readable
+  /**
+   * The body, to be asked for once: all of a small one, a larger one once its beginning is there.
+   * It tells the client to go on where it waits for that. Rejects where the body is too large, too
+   * slow or breaks off.
+   */
+  body(): Promise<Buffer | Readable>
   /** Sends an answer that is not final, such as 103; where the protocol has no such, nothing. */
   inform(status: number, headers: HeaderList): void
   /** Calls once when the response has been sent, or at once if the client has gone. */

@@ -1,7 +1,8 @@
 import { describe, expect, test } from 'vitest'
+import { OwnedNames } from './owned-names.ts'
 import { cleanHead, HEADERS_MAX, type RequestHead } from './request-head.ts'
 
-const owned = new Set(['x-api-key', 'x-set-by-us'])
+const owned = new OwnedNames(['x-api-key', 'x-set-by-us'])
 
 const clean = (...raw: string[]) => cleanHead(['Host', 'a.example', ...raw], owned)
 

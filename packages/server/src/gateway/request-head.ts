@@ -5,6 +5,7 @@
  */
 
 import type { HeaderList } from './message.ts'
+import { type OwnedNames, plainName } from './owned-names.ts'
 
 export interface RequestHead {
   readonly headers: HeaderList
@@ -52,10 +53,7 @@ const FORWARDED_PREFIX = 'x-forwarded-'
 export const IDENTITY_PREFIX = 'x-tidegate-'
 
 /** Cleans header fields; `owned` are further names that this gateway reads or sets. */
-export function cleanHead(
-  raw: readonly string[],
-  owned: ReadonlySet<string>,
-): RequestHead | BadHead {
+export function cleanHead(raw: readonly string[], owned: OwnedNames): RequestHead | BadHead {
   if (raw.length > HEADERS_MAX * 2) {
     return { status: 431, detail: `a request has at most ${HEADERS_MAX} header fields` }
   }
@@ -73,14 +71,14 @@ const COLON = 0x3a
 class HeadBuilder implements RequestHead {
   readonly headers: HeaderList = []
   readonly forwarded: HeaderList = []
-  readonly #owned: ReadonlySet<string>
+  readonly #owned: OwnedNames
   #connection = ''
   host = ''
   bodyBytes: number | undefined = undefined
   isChunked = false
   problem: BadHead | undefined = undefined
 
-  constructor(owned: ReadonlySet<string>) {
+  constructor(owned: OwnedNames) {
     this.#owned = owned
   }
 
@@ -158,24 +156,21 @@ const protectedNames = new Set([
   ...namesByRole.framing,
 ])
 
-function isProtected(name: string, owned: ReadonlySet<string>): boolean {
+function isProtected(name: string, owned: OwnedNames): boolean {
   const plain = plainName(name)
   return isOurs(plain, owned) || protectedNames.has(plain)
 }
 
 /** Other servers take `X_Forwarded_For` and `X.Forwarded.For` for `X-Forwarded-For`. */
-function isAlias(name: string, owned: ReadonlySet<string>): boolean {
+function isAlias(name: string, owned: OwnedNames): boolean {
   const plain = plainName(name)
+  if (owned.has(plain)) return owned.isAlias(name, plain)
   return plain !== name && (isOurs(plain, owned) || roles.has(plain))
 }
 
-function isOurs(plain: string, owned: ReadonlySet<string>): boolean {
+function isOurs(plain: string, owned: OwnedNames): boolean {
   if (plain.startsWith(FORWARDED_PREFIX) || plain.startsWith(IDENTITY_PREFIX)) return true
   return roles.get(plain) === 'forwarding' || owned.has(plain)
-}
-
-function plainName(name: string): string {
-  return name.includes('_') || name.includes('.') ? name.replaceAll(/[_.]/g, '-') : name
 }
 
 function addOnce(headers: HeaderList, name: string, value: string): void {

@@ -17,6 +17,7 @@ import type {
   UpstreamSection,
   UpstreamsSection,
 } from '../policy/gateway-section.ts'
+import type { LimitSection } from '../policy/limits-section.ts'
 import type { ReadSecret } from '../policy/secrets.ts'
 import { apiKeys } from './auth/api-keys.ts'
 import { tokens } from './auth/tokens.ts'
@@ -24,6 +25,7 @@ import { Listener } from './listener/listener.ts'
 import type { Certificates } from './listener/node-server.ts'
 import type { LivePolicy } from './live-policy.ts'
 import { type Handler, pipeline } from './message.ts'
+import { OwnedNames, ownedNames } from './owned-names.ts'
 import { authenticate } from './stages/authenticate.ts'
 import { forward } from './stages/forward.ts'
 import { ipLists } from './stages/ip-lists.ts'
@@ -43,6 +45,8 @@ export interface GatewaySections {
   readonly routes: RoutesSection
   readonly log: LogSection
   readonly region?: string | undefined
+  /** For the names of the header fields that they read; who is limited, the policy says. */
+  readonly limits?: readonly LimitSection[]
 }
 
 export interface GatewayOptions {
@@ -80,7 +84,8 @@ class Gateway implements RunningGateway {
   #handler: Handler = () => {
     throw new Error('the gateway is not set up yet')
   }
-  #owned: ReadonlySet<string> = new Set()
+  #owned = new OwnedNames([])
+  readonly #retired = new Set<Upstream>()
   #isReady = false
   #closed: Promise<void> | undefined
 
@@ -131,7 +136,7 @@ class Gateway implements RunningGateway {
       this.#listener.useCertificates(certificates, tls)
     }
     const kept = new Set(this.#upstreams.values())
-    for (const one of before.values()) if (!kept.has(one)) void one.upstream.close()
+    for (const one of before.values()) if (!kept.has(one)) this.#retire(one.upstream)
   }
 
   close(): Promise<void> {
@@ -145,7 +150,18 @@ class Gateway implements RunningGateway {
     this.#listener.startDraining()
     await sleep(Math.min(unready, drain))
     await this.#listener.close(drain)
-    await Promise.all([...this.#upstreams.values()].map(({ upstream }) => upstream.destroy()))
+    const upstreams = [...this.#upstreams.values()].map(({ upstream }) => upstream)
+    await Promise.allSettled([...upstreams, ...this.#retired].map((one) => one.destroy()))
+  }
+
+  /** Requests that have begun with it keep it. */
+  #retire(upstream: Upstream): void {
+    const { logger } = this.#options
+    this.#retired.add(upstream)
+    upstream
+      .close()
+      .catch((error: unknown) => logger.error({ event: 'gateway.error', err: error }))
+      .finally(() => this.#retired.delete(upstream))
   }
 
   #useSections(sections: GatewaySections): void {
@@ -166,7 +182,7 @@ class Gateway implements RunningGateway {
       transform({ knowsKeys: auth.apiKeys !== undefined }),
       forward(),
     ])
-    this.#owned = ownedNames(auth, routes)
+    this.#owned = ownedNames(sections)
     this.#upstreams = upstreams
   }
 }
@@ -239,12 +255,6 @@ function readAuth(
     tokens: jwt && tokens(jwt, jwt.jwksFile === undefined ? undefined : read(jwt.jwksFile)),
     certificate,
   }
-}
-
-/** Further names under which nothing of a client may get through by another spelling. */
-function ownedNames({ apiKeys: keys }: AuthSection, routes: RoutesSection): ReadonlySet<string> {
-  const set = routes.flatMap(({ requestHeaders }) => Object.keys(requestHeaders?.set ?? {}))
-  return new Set([keys?.header ?? 'x-api-key', ...set])
 }
 
 function nodeId({ nodeId: id }: LogSection): string {

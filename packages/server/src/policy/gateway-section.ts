@@ -152,6 +152,7 @@ const upstream = z.strictObject({
   targets: z.array(target).min(1).max(64).describe('Where requests go, in turns.'),
   timeouts: z
     .strictObject({
+      wait: duration.default(5_000).describe('For a connection to be free; then 503.'),
       connect: duration.default(1_000).describe('For a connection to be made.'),
       response: duration.default(30_000).describe('For the head of the answer to arrive.'),
       idle: duration.default(60_000).describe('Between two pieces of the answer.'),
@@ -177,10 +178,21 @@ const upstream = z.strictObject({
   retries: whole(0, 5)
     .default(1)
     .describe('Further targets that are tried where nothing can have happened twice.'),
-  connectionsMax: whole(1, 10_000).default(128).describe('Connections to one target at most.'),
+  connectionsMax: whole(1, 10_000)
+    .default(256)
+    .describe('Connections to one target at most, besides one for health checks.'),
   waitingMax: whole(1, 1_000_000)
-    .default(1_024)
+    .default(2_048)
     .describe('Requests under way or waiting for one target at most; more get 503.'),
+  clientShareMax: z
+    .number()
+    .min(0.01)
+    .max(1)
+    .default(0.5)
+    .describe(
+      'What one client address may hold of both while nobody else does; with others it is less, ' +
+        'so that some are left for the next. 1: everything.',
+    ),
   tls: z
     .strictObject({
       ca: fileName.optional().describe('Who signs the certificates of targets, a PEM file.'),

@@ -42,6 +42,13 @@ describe('a pattern', () => {
     ['/a%3Ab', '/a:b', false],
     ['/a:b', '/a%3A%3Ab', false],
     ['/a:b', '/a%3A', false],
+    ['/a/**', '/a;x', true],
+    ['/a/**', '/a;x=y;z/b', true],
+    ['/a/b', '/a;x/b;y', true],
+    ['/a/b', '/a%3Bx/b%3by', true],
+    ['/a/b', '/a;x;b', false],
+    ['/a/b', '/;x/a/b', true],
+    ['/a', '/ab;x', false],
     ['/caf%C3%A9', '/caf%C3%A9', true],
     ['/constructor', '/constructor', true],
     ['/*', '/__proto__', true],
@@ -87,6 +94,7 @@ describe('the field of a pattern', () => {
   test.each([
     ...['', 'v1', '/v*', '/v1/', '//', '/a//b', '/a?b', '/a#b', '/a b', '/a/./b', '/a/../b'],
     ...['/***', '/a%2Fb'.toLowerCase(), '/%41', '/%3A', '/é', '/a\n', '/a\\b', '/(a+)+$/'],
+    ...['/a;x', '/;x', '/a%3Bx'],
     ...[`/a${'/*'.repeat(30)}`, `/${'a'.repeat(1_024)}`],
   ])('refuses %j', (text) => expect(pathPattern.safeParse(text).success).toBe(false))
 })

@@ -6,7 +6,8 @@
  *
  * What an upstream may take for the same path falls under the same rule: empty segments count as
  * not there (`/a`, `/a/`, `//a`), and characters that need no encoding in a segment are the same
- * encoded (`/a:b`, `/a%3Ab`).
+ * encoded (`/a:b`, `/a%3Ab`). Parameters of a segment count as not there either (`/a;x=y`): many
+ * servers cut them off.
  */
 
 import { endianness } from 'node:os'
@@ -21,7 +22,7 @@ const PATTERN_LENGTH_MAX = 1_024
 
 const allowed =
   'a path such as /v1/users, /v1/*/items (* is one segment) or /v1/** (** is any number), ' +
-  `with at most ${ELEMENTS_MAX} segments, percent-encoded as in a URL`
+  `with at most ${ELEMENTS_MAX} segments, percent-encoded as in a URL, without ";"`
 
 export const pathPattern = z
   .string()
@@ -56,6 +57,7 @@ const OTHER = 0
 
 const SLASH = 0x2f
 const PERCENT = 0x25
+const SEMICOLON = 0x3b
 
 /** Nearly all paths are shorter; the rest of a long one is read only if a pattern asks for it. */
 const SEGMENTS_AT_FIRST = 32
@@ -127,9 +129,13 @@ export class PathPatterns {
     while (start < length && count < countMax) {
       let hash = 0
       let end = start
-      for (; end < length && codes[end] !== SLASH; end++)
-        hash = nextHash(hash, codes[end] as number)
+      for (; end < length; end++) {
+        const code = codes[end] as number
+        if (code === SLASH || code === SEMICOLON) break
+        hash = nextHash(hash, code)
+      }
       if (end > start) segments[count++] = texts.numberOf(codes, start, end, hash)
+      while (end < length && codes[end] !== SLASH) end++
       start = end + 1
     }
     this.#count = count
@@ -273,8 +279,11 @@ function stepsOf(elements: readonly string[], texts: readonly string[]): Steps {
   }
 }
 
-/** `pchar` of https://www.rfc-editor.org/rfc/rfc3986#section-3.3, in its one canonical spelling. */
-const SEGMENT = /^(?:[A-Za-z0-9._~!$&'()+,;=:@-]|%[0-9A-F]{2})+$/
+/**
+ * `pchar` of https://www.rfc-editor.org/rfc/rfc3986#section-3.3, in its one canonical spelling, and
+ * without the semicolon, before which a segment ends here.
+ */
+const SEGMENT = /^(?:[A-Za-z0-9._~!$&'()+,=:@-]|%[0-9A-F]{2})+$/
 
 const NEEDLESS = /[A-Za-z0-9._~!$&'()*+,;=:@-]/
 

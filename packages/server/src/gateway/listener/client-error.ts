@@ -24,11 +24,17 @@ export function answerClientError(error: Error, socket: Duplex, mayAnswer: boole
     return
   }
   const [status, detail] = answers[code] ?? [400, 'The request is not valid HTTP.']
-  socket.end(rawResponse(refusal(status, detail)), 'latin1')
+  endWith(socket, refusal(status, detail))
+}
+
+/** The last words on a connection. Whoever does not close it then is not waited for. */
+export function endWith(socket: Duplex, response: GatewayResponse): void {
+  socket.on('error', () => socket.destroy())
+  socket.end(rawResponse(response), 'latin1')
   setTimeout(() => socket.destroy(), CLOSE_MS).unref()
 }
 
-export function rawResponse({ status, headers, body }: GatewayResponse): string {
+function rawResponse({ status, headers, body }: GatewayResponse): string {
   let text = `HTTP/1.1 ${status} \r\nconnection: close\r\ndate: ${new Date().toUTCString()}\r\n`
   for (let at = 0; at < headers.length; at += 2) text += `${headers[at]}: ${headers[at + 1]}\r\n`
   return `${text}\r\n${typeof body === 'string' ? body : ''}`

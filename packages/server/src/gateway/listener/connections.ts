@@ -5,7 +5,7 @@
 
 import { BlockList, isIPv6, type Socket } from 'node:net'
 import { TLSSocket } from 'node:tls'
-import { parseIp } from 'tidegate/http'
+import { ipKey, parseIp } from 'tidegate/http'
 import type { GatewaySection } from '../../policy/gateway-section.ts'
 import type { ClientCertificate, ClientConnection } from '../message.ts'
 
@@ -15,8 +15,13 @@ export interface LiveRequest {
   end(isAborted: boolean): void
 }
 
+/** Who was gone before anybody looked. */
+const UNKNOWN = 'unknown'
+
 export class Connection implements ClientConnection {
   readonly peer: string | undefined
+  /** The same, of IPv6 its network. */
+  readonly client: string
   readonly forwardedNode: string
   readonly isTrusted: boolean
   readonly isEncrypted: boolean
@@ -24,29 +29,45 @@ export class Connection implements ClientConnection {
   readonly live = new Set<LiveRequest>()
   /** Whether the rest of a body is read only to be thrown away. */
   isDiscarding = false
+  isClosed = false
+  /** The answer to the latest request, until it is known to be sent. */
+  latest: { readonly writableFinished: boolean; readonly destroyed: boolean } | undefined
+  #idleSinceMs: number | undefined
 
-  constructor(socket: Socket, isTrusted: boolean, peer: string | undefined) {
+  constructor(socket: Socket, isTrusted: boolean, { peer, client }: Address) {
     this.peer = peer
-    this.forwardedNode = peer === undefined ? 'unknown' : isIPv6(peer) ? `"[${peer}]"` : peer
+    this.client = client
+    this.forwardedNode = peer === undefined ? UNKNOWN : isIPv6(peer) ? `"[${peer}]"` : peer
     this.isTrusted = isTrusted
     this.isEncrypted = socket instanceof TLSSocket
     this.certificate = socket instanceof TLSSocket ? certificateOf(socket) : undefined
     // Responses that never got their turn on the connection hear of its end from nobody else.
     socket.once('close', () => {
+      this.isClosed = true
       for (const request of this.live) request.end(true)
     })
+  }
+
+  /** For how long nothing has been under way, as far as it was asked about. */
+  idleMs(nowMs: number): number {
+    if (this.latest?.writableFinished === false && !this.latest.destroyed) return 0
+    if (this.latest !== undefined) this.#idleSinceMs = nowMs
+    this.latest = undefined
+    return nowMs - (this.#idleSinceMs ?? nowMs)
   }
 }
 
 export class Connections {
   readonly #sockets = new Set<Socket>()
-  readonly #countByPeer = new Map<string, number>()
-  readonly #bySocket = new WeakMap<object, Connection>()
+  readonly #countByClient = new Map<string, number>()
+  readonly #bySocket = new Map<Socket, Connection>()
   readonly #perIpMax: number
+  readonly #ipv6Prefix: number
   readonly #isTrusted: (peer: string | undefined) => boolean
 
-  constructor({ connectionsPerIpMax, trustProxy }: GatewaySection) {
+  constructor({ connectionsPerIpMax, ipv6Prefix, trustProxy }: GatewaySection) {
     this.#perIpMax = connectionsPerIpMax
+    this.#ipv6Prefix = ipv6Prefix
     this.#isTrusted = trustBy(trustProxy)
   }
 
@@ -58,17 +79,17 @@ export class Connections {
   add(socket: Socket): void {
     // Whoever speaks the protocol has its own; until then, an error is no reason to crash.
     socket.on('error', () => undefined)
-    const peer = peerOf(socket)
-    const count = (peer === undefined ? 0 : (this.#countByPeer.get(peer) ?? 0)) + 1
+    const { peer, client } = addressOf(socket, this.#ipv6Prefix)
+    const count = (this.#countByClient.get(client) ?? 0) + 1
     if (count > this.#perIpMax && !this.#isTrusted(peer)) {
       socket.destroy()
       return
     }
     this.#sockets.add(socket)
-    if (peer !== undefined) this.#countByPeer.set(peer, count)
+    this.#countByClient.set(client, count)
     socket.once('close', () => {
       this.#sockets.delete(socket)
-      if (peer !== undefined) this.#leave(peer)
+      this.#leave(client)
     })
   }
 
@@ -76,27 +97,46 @@ export class Connections {
   of(socket: Socket): Connection {
     const known = this.#bySocket.get(socket)
     if (known !== undefined) return known
-    const peer = peerOf(socket)
-    const connection = new Connection(socket, this.#isTrusted(peer), peer)
+    const address = addressOf(socket, this.#ipv6Prefix)
+    const connection = new Connection(socket, this.#isTrusted(address.peer), address)
+    // One that is over already would be kept for ever.
+    if (socket.destroyed) return connection
     this.#bySocket.set(socket, connection)
+    socket.once('close', () => this.#bySocket.delete(socket))
     return connection
+  }
+
+  /**
+   * node:http takes any bytes between two requests for a sign of life, also empty lines, of which
+   * no request ever comes.
+   */
+  destroyIdle(idleMsMax: number): void {
+    const nowMs = performance.now()
+    for (const [socket, connection] of this.#bySocket) {
+      if (connection.idleMs(nowMs) > idleMsMax) socket.destroy()
+    }
   }
 
   destroyAll(): void {
     for (const socket of this.#sockets) socket.destroy()
   }
 
-  #leave(peer: string): void {
-    const count = this.#countByPeer.get(peer) ?? 0
-    if (count > 1) this.#countByPeer.set(peer, count - 1)
-    else this.#countByPeer.delete(peer)
+  #leave(client: string): void {
+    const count = this.#countByClient.get(client) ?? 0
+    if (count > 1) this.#countByClient.set(client, count - 1)
+    else this.#countByClient.delete(client)
   }
 }
 
+interface Address {
+  readonly peer: string | undefined
+  readonly client: string
+}
+
 /** In one spelling: an IPv4 that came in as IPv6 is an IPv4. */
-function peerOf(socket: Socket): string | undefined {
-  const { remoteAddress } = socket
-  return remoteAddress === undefined ? undefined : parseIp(remoteAddress)?.text
+function addressOf({ remoteAddress }: Socket, ipv6Prefix: number): Address {
+  const ip = remoteAddress === undefined ? undefined : parseIp(remoteAddress)
+  return { peer: ip?.text, client: ip === undefined ? UNKNOWN : ipKey(ip, ipv6Prefix) }
 }
 
 function trustBy(trustProxy: GatewaySection['trustProxy']): (peer: string | undefined) => boolean {

@@ -6,8 +6,9 @@ import { type AddressInfo, Server as NetServer, type Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import type { GatewaySection } from '../../policy/gateway-section.ts'
 import type { GatewayResponse, Handler } from '../message.ts'
+import type { OwnedNames } from '../owned-names.ts'
 import { refusal } from '../refusal.ts'
-import { answerClientError, rawResponse } from './client-error.ts'
+import { answerClientError, endWith } from './client-error.ts'
 import { Connections } from './connections.ts'
 import { type Incoming, isHttp1, type NodeRequest, type Outgoing } from './node-request.ts'
 import {
@@ -19,6 +20,7 @@ import {
 import { type ReadRequest, requestReader } from './read-request.ts'
 import { respond } from './respond.ts'
 import { SlowClients } from './slow-clients.ts'
+import { cutOff } from './stalled.ts'
 import { openTunnel } from './tunnel.ts'
 
 export interface ListenerOptions {
@@ -26,7 +28,7 @@ export interface ListenerOptions {
   readonly certificates: Certificates | undefined
   readonly handle: Handler
   /** Names of header fields that the gateway reads or sets. */
-  owned(): ReadonlySet<string>
+  owned(): OwnedNames
   /** Told of an error that no stage should have thrown. */
   onError(error: unknown): void
 }
@@ -67,6 +69,7 @@ export class Listener {
         if (typeof address === 'object') this.#address = address ?? undefined
         this.#server.off('error', reject)
         this.#server.on('error', this.#options.onError)
+        this.#slowClients.watch(this.#lookForIdle)
         resolve()
       })
     })
@@ -81,7 +84,7 @@ export class Listener {
   /** Requests are served on, and every answer asks its client to connect anew, elsewhere. */
   startDraining(): void {
     this.#isDraining = true
-    for (const session of this.#sessions) session.goaway(0, STREAM_ID_MAX)
+    for (const session of this.#sessions) sendAway(session)
   }
 
   /** Ends when all requests have ended, at the latest when the time is over. */
@@ -97,6 +100,13 @@ export class Listener {
     await closed
     clearTimeout(timer)
     this.#server.close()
+    this.#slowClients.forget(this.#lookForIdle)
+  }
+
+  /** A head that begins at the last moment still has its time. */
+  readonly #lookForIdle = () => {
+    const { keepAlive, headers } = this.#options.section.timeouts
+    this.#connections.destroyIdle(keepAlive + headers)
   }
 
   #serve(): void {
@@ -119,7 +129,7 @@ export class Listener {
     )
     server.on('connect', (incoming: Incoming, other: Duplex | Http2ServerResponse) => {
       if (!isHttp1(incoming)) return this.#take(incoming, other as Http2ServerResponse, false)
-      ;(other as Duplex).end(rawResponse(refusal(405, 'This method is not served here.')))
+      endWith(other as Duplex, refusal(405, 'This method is not served here.'))
     })
     server.on('clientError', (error: Error, socket: Socket) => {
       const connection = this.#connections.of(socket)
@@ -133,6 +143,7 @@ export class Listener {
     session.on('error', () => session.destroy())
     session.once('close', () => this.#sessions.delete(session))
     session.setTimeout(this.#options.section.timeouts.keepAlive, () => session.close())
+    if (this.#isDraining) sendAway(session)
   }
 
   #request(
@@ -143,12 +154,18 @@ export class Listener {
   ): NodeRequest {
     const connection = this.#connections.of(socketOf(incoming))
     connection.isDiscarding = false
+    if (outgoing instanceof ServerResponse) connection.latest = outgoing
     return this.#read(incoming, outgoing, connection, { isWaiting, upgrade })
   }
 
   #take(incoming: Incoming, outgoing: Outgoing, isWaiting: boolean): void {
-    const request = this.#request(incoming, outgoing, isWaiting, undefined)
-    this.#handle(request, (response) => this.#send(request, response))
+    try {
+      const request = this.#request(incoming, outgoing, isWaiting, undefined)
+      this.#handle(request, (response) => this.#send(request, response))
+    } catch (error) {
+      this.#options.onError(error)
+      cutOff(outgoing)
+    }
   }
 
   #takeUpgrade(incoming: IncomingMessage, socket: Socket, early: Buffer): void {
@@ -170,9 +187,18 @@ export class Listener {
   }
 
   #handle(request: NodeRequest, done: (response: GatewayResponse) => void): void {
+    // Whatever goes wrong here is the end of this request, and never of the process.
+    const finish = (answer: GatewayResponse) => {
+      try {
+        done(answer)
+      } catch (error) {
+        this.#options.onError(error)
+        cutOff(request.outgoing)
+      }
+    }
     const failed = (error: unknown) => {
       this.#options.onError(error)
-      done(refusal(500, 'The gateway failed to handle this request.'))
+      finish(refusal(500, 'The gateway failed to handle this request.'))
     }
     let response: ReturnType<Handler>
     try {
@@ -181,8 +207,8 @@ export class Listener {
       failed(error)
       return
     }
-    if (response instanceof Promise) response.then(done).catch(failed)
-    else done(response)
+    if (response instanceof Promise) response.then(finish, failed)
+    else finish(response)
   }
 
   #send(request: NodeRequest, response: GatewayResponse): void {
@@ -192,6 +218,11 @@ export class Listener {
       slowClients: this.#slowClients,
     })
   }
+}
+
+/** One that has just ended may not have told so yet, and would throw. */
+function sendAway(session: ServerHttp2Session): void {
+  if (!session.destroyed && !session.closed) session.goaway(0, STREAM_ID_MAX)
 }
 
 function socketOf(incoming: IncomingMessage | Http2ServerRequest): Socket {

@@ -23,6 +23,7 @@ export interface RequestParts {
   readonly target: CanonicalTarget
   readonly connection: Connection
   readonly ip: string | undefined
+  readonly client: string
   readonly upgrade: string | undefined
   readonly hasBody: boolean
   /** Whether the client waits for a word before it sends the body. */
@@ -37,6 +38,7 @@ export class NodeRequest implements GatewayRequest, LiveRequest {
   readonly query: string
   readonly host: string
   readonly ip: string | undefined
+  readonly client: string
   readonly headers: HeaderList
   readonly forwarded: HeaderList
   readonly connection: Connection
@@ -55,6 +57,7 @@ export class NodeRequest implements GatewayRequest, LiveRequest {
   isHeadSent = false
   readonly #limits: BodyLimits
   #isWaiting: boolean
+  #hasEnded = false
   #callbacks: ((isAborted: boolean) => void)[] | undefined = undefined
 
   constructor(parts: RequestParts) {
@@ -64,6 +67,7 @@ export class NodeRequest implements GatewayRequest, LiveRequest {
     this.query = parts.target.query
     this.host = parts.host
     this.ip = parts.ip
+    this.client = parts.client
     this.headers = head.headers
     this.forwarded = head.forwarded
     this.connection = parts.connection
@@ -81,7 +85,7 @@ export class NodeRequest implements GatewayRequest, LiveRequest {
     return name === 'host' ? this.host : fieldOf(this.headers, name)
   }
 
-  body(): Readable {
+  body(): Promise<Buffer | Readable> {
     if (this.#isWaiting && !this.isHeadSent) this.outgoing.writeContinue()
     this.#isWaiting = false
     return requestBody(this.incoming, this.#limits)
@@ -90,7 +94,7 @@ export class NodeRequest implements GatewayRequest, LiveRequest {
   inform(status: number, headers: HeaderList): void {
     const { outgoing } = this
     // Only hints are worth passing on, and only to who has not got an answer yet.
-    if (status !== 103 || this.isHeadSent || outgoing.destroyed) return
+    if (status !== 103 || this.isHeadSent || hasGone(outgoing)) return
     const link = fieldOf(headers, 'link')
     if (link === undefined || this.incoming.httpVersion === '1.0') return
     try {
@@ -102,7 +106,7 @@ export class NodeRequest implements GatewayRequest, LiveRequest {
 
   onEnd(callback: (isAborted: boolean) => void): void {
     const { outgoing } = this
-    if (outgoing.destroyed) {
+    if (this.#hasEnded || this.connection.isClosed || hasGone(outgoing)) {
       callback(true)
       return
     }
@@ -116,11 +120,17 @@ export class NodeRequest implements GatewayRequest, LiveRequest {
   }
 
   end(isAborted: boolean): void {
+    this.#hasEnded = true
     this.connection.live.delete(this)
     const callbacks = this.#callbacks ?? []
     this.#callbacks = []
     for (const callback of callbacks) callback(isAborted)
   }
+}
+
+/** A response of HTTP/2 does not say so itself. */
+export function hasGone(outgoing: Outgoing): boolean {
+  return outgoing instanceof ServerResponse ? outgoing.destroyed : outgoing.stream.destroyed
 }
 
 function isFinished(outgoing: Outgoing): boolean {

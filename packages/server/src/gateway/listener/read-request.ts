@@ -3,10 +3,11 @@
  * understand differently is found here, and refused by a stage like everything else.
  */
 
-import { clientIp } from 'tidegate/http'
+import { clientIp, ipKey, parseIp } from 'tidegate/http'
 import type { GatewaySection } from '../../policy/gateway-section.ts'
 import { type CanonicalTarget, canonicalTarget } from '../canonical-path.ts'
 import { fieldOf, type GatewayResponse } from '../message.ts'
+import type { OwnedNames } from '../owned-names.ts'
 import { refusal } from '../refusal.ts'
 import { cleanHead, isHost, type RequestHead } from '../request-head.ts'
 import type { Connection } from './connections.ts'
@@ -48,14 +49,17 @@ const nowhere: CanonicalTarget = { path: '', query: '' }
 /** `owned` are names of header fields that the gateway reads or sets. */
 export function requestReader(
   section: GatewaySection,
-  owned: () => ReadonlySet<string>,
+  owned: () => OwnedNames,
   slowClients: SlowClients,
 ): ReadRequest {
   const ipOf = ipReader(section)
+  const clientOf = clientReader(section)
   const limits = {
     bytesMax: section.bodyBytesMax,
     bytesPerSecondMin: section.bodyRateMin,
+    arrivalMsMax: section.timeouts.request,
     slowClients,
+    held: { bytes: 0 },
   }
   return (incoming, outgoing, connection, { isWaiting, upgrade }) => {
     const raw = incoming.rawHeaders
@@ -70,6 +74,7 @@ export function requestReader(
       'status' in cleaned
         ? refusal(cleaned.status, sentence(cleaned.detail))
         : problemOf(target, head, incoming, { hasBody, upgrade, bytesMax: limits.bytesMax })
+    const ip = ipOf(connection, head)
     return new NodeRequest({
       incoming,
       outgoing,
@@ -77,7 +82,8 @@ export function requestReader(
       host: host ?? '',
       target: typeof target === 'string' ? nowhere : target,
       connection,
-      ip: ipOf(connection, head),
+      ip,
+      client: clientOf(ip, connection),
       upgrade,
       hasBody,
       isWaiting,
@@ -147,6 +153,15 @@ function ipReader({ trustProxy }: GatewaySection) {
   })
   return (connection: Connection, head: RequestHead) =>
     find({ connection, head })?.replace('/128', '')
+}
+
+/** Whoever has one IPv6 address has a network of them. */
+function clientReader({ ipv6Prefix }: GatewaySection) {
+  return (ip: string | undefined, connection: Connection): string => {
+    if (ip === connection.peer) return connection.client
+    const parsed = ip === undefined ? undefined : parseIp(ip)
+    return parsed === undefined ? connection.client : ipKey(parsed, ipv6Prefix)
+  }
 }
 
 function sentence(detail: string): string {

@@ -1,64 +1,199 @@
 /**
  * The body of a request as it arrives: no faster than it is taken, no more than is allowed, and
- * not so slowly that it only holds a connection. What is held here is bounded by the high water
- * mark, whatever the client sends.
+ * not so slowly that it only holds a connection. It is handed over when all of it is here, or, of
+ * a large one, when its beginning is: until then a client that sends slowly holds nothing but its
+ * own connection. What is held is bounded, for each body and for all of them.
  */
 
-import type { IncomingMessage } from 'node:http'
-import type { Http2ServerRequest } from 'node:http2'
 import { Readable } from 'node:stream'
+import type { Incoming } from './node-request.ts'
 import { LOOK_INTERVAL_MS, type SlowClients } from './slow-clients.ts'
 
 export interface BodyLimits {
   readonly bytesMax: number
   readonly bytesPerSecondMin: number
+  /** For all of it to arrive; node:http sees to that itself, node:http2 does not. */
+  readonly arrivalMsMax: number
   readonly slowClients: SlowClients
+  readonly held: HeldBodies
 }
 
+/** What is held of all bodies that have not been handed over. */
+export interface HeldBodies {
+  bytes: number
+}
+
+/** Bodies of most requests to an API are smaller, and are handed over whole. */
 const HELD_BYTES_MAX = 64 * 1_024
 
-export function requestBody(
-  incoming: IncomingMessage | Http2ServerRequest,
-  { bytesMax, bytesPerSecondMin, slowClients }: BodyLimits,
-): Readable {
-  let bytes = 0
-  let bytesBefore: number | undefined
-  const body = new Readable({
-    highWaterMark: HELD_BYTES_MAX,
-    read: () => void incoming.resume(),
-    destroy(error, done) {
-      slowClients.forget(look)
-      incoming.off('data', onData).off('end', onEnd).off('close', onClose)
-      incoming.pause()
-      done(error)
-    },
+/** A thousand such bodies. Beyond it, bodies are handed over with what there is of them. */
+const HELD_BYTES_TOTAL_MAX = 64 * 1_024 ** 2
+
+/** Smaller pieces travel together where nobody waits for them. */
+const PIECE_BYTES_MIN = 4 * 1_024
+
+/** All of a body, or one that is still arriving. Rejects where it is not as it must be. */
+export function requestBody(incoming: Incoming, limits: BodyLimits): Promise<Buffer | Readable> {
+  return new Promise((resolve, reject) => {
+    new ArrivingBody(incoming, limits, { resolve, reject }).start()
   })
-  const look = () => {
-    // One that began in between has not had its time yet, and one that is paused waits for us.
-    const arrived = bytes - (bytesBefore ?? Number.NEGATIVE_INFINITY)
-    const isSlow = arrived < (bytesPerSecondMin * LOOK_INTERVAL_MS) / 1_000
-    bytesBefore = bytes
-    if (isSlow && !incoming.isPaused()) body.destroy(bodyError('TIDEGATE_BODY_TOO_SLOW'))
-  }
-  const onData = (chunk: Buffer) => {
-    bytes += chunk.length
-    if (bytes > bytesMax) body.destroy(bodyError('TIDEGATE_BODY_TOO_LARGE'))
-    else if (!body.push(chunk)) incoming.pause()
-  }
-  const onEnd = () => {
-    slowClients.forget(look)
-    body.push(null)
-  }
-  const onClose = () => {
-    if (!incoming.complete) body.destroy(bodyError('TIDEGATE_BODY_ABORTED'))
-  }
-  // Listening alone would start the flow before anybody asks for it.
-  incoming.pause()
-  incoming.on('data', onData).on('end', onEnd).on('close', onClose)
-  slowClients.watch(look)
-  return body
 }
 
-function bodyError(code: string): Error {
-  return Object.assign(new Error('the body of the request is not as it must be'), { code })
+interface Receiver {
+  resolve(body: Buffer | Readable): void
+  reject(error: Error): void
+}
+
+class ArrivingBody {
+  readonly #incoming: Incoming
+  readonly #limits: BodyLimits
+  readonly #receiver: Receiver
+  /** Before it is handed over, all of it; then, what has not been pushed. */
+  readonly #held = new HeldBytes()
+  readonly #startMs = performance.now()
+  #bytes = 0
+  #bytesBefore: number | undefined
+  #hasEnded = false
+  /** Once it is handed over while it arrives. */
+  #stream: Readable | undefined
+
+  constructor(incoming: Incoming, limits: BodyLimits, receiver: Receiver) {
+    this.#incoming = incoming
+    this.#limits = limits
+    this.#receiver = receiver
+  }
+
+  start(): void {
+    const incoming = this.#incoming
+    if (incoming.destroyed) {
+      this.#fail('TIDEGATE_BODY_ABORTED')
+      return
+    }
+    this.#limits.slowClients.watch(this.#look)
+    incoming.on('data', this.#onData).on('end', this.#onEnd).on('close', this.#onClose)
+    incoming.resume()
+  }
+
+  readonly #onData = (chunk: Buffer) => {
+    const { bytesMax, held } = this.#limits
+    this.#bytes += chunk.length
+    if (this.#bytes > bytesMax) {
+      this.#fail('TIDEGATE_BODY_TOO_LARGE')
+      return
+    }
+    this.#held.add(chunk)
+    if (this.#stream !== undefined) {
+      const isWaitedFor = this.#stream.readableLength === 0
+      if (isWaitedFor || this.#held.length >= PIECE_BYTES_MIN) this.#push(this.#stream)
+    } else {
+      held.bytes += chunk.length
+      const isMuch = this.#held.length >= HELD_BYTES_MAX || held.bytes > HELD_BYTES_TOTAL_MAX
+      if (isMuch) this.#handOver()
+    }
+  }
+
+  readonly #onEnd = () => {
+    this.#hasEnded = true
+    if (this.#stream !== undefined) {
+      this.#limits.slowClients.forget(this.#look)
+      this.#push(this.#stream)
+      this.#stream.push(null)
+      return
+    }
+    this.#stop()
+    this.#receiver.resolve(this.#letGo())
+  }
+
+  readonly #onClose = () => {
+    // HTTP/2 calls a request complete also where it was broken off.
+    if (!this.#hasEnded) this.#fail('TIDEGATE_BODY_ABORTED')
+  }
+
+  readonly #look = () => {
+    // One that began in between has not had its time yet, and one that is paused waits for us.
+    const arrived = this.#bytes - (this.#bytesBefore ?? Number.NEGATIVE_INFINITY)
+    const isSlow = arrived < (this.#limits.bytesPerSecondMin * LOOK_INTERVAL_MS) / 1_000
+    this.#bytesBefore = this.#bytes
+    const isLate = performance.now() - this.#startMs > this.#limits.arrivalMsMax
+    if (isLate || (isSlow && !this.#incoming.isPaused())) this.#fail('TIDEGATE_BODY_TOO_SLOW')
+  }
+
+  #handOver(): void {
+    const incoming = this.#incoming
+    incoming.pause()
+    const stream = new Readable({
+      highWaterMark: HELD_BYTES_MAX,
+      read: () => {
+        if (this.#held.length === 0 || this.#push(stream)) incoming.resume()
+      },
+      destroy: (error, done) => {
+        this.#stop()
+        done(error)
+      },
+    })
+    // Whoever takes it listens too, but it may break off before anybody does.
+    stream.on('error', () => undefined)
+    stream.push(this.#letGo())
+    this.#stream = stream
+    this.#receiver.resolve(stream)
+  }
+
+  #push(stream: Readable): boolean {
+    if (this.#held.length === 0 || stream.push(this.#held.take())) return true
+    this.#incoming.pause()
+    return false
+  }
+
+  #fail(code: string): void {
+    const error = Object.assign(new Error('the body of the request is not as it must be'), { code })
+    if (this.#stream !== undefined) {
+      this.#stream.destroy(error)
+      return
+    }
+    this.#letGo()
+    this.#stop()
+    this.#receiver.reject(error)
+  }
+
+  #letGo(): Buffer {
+    this.#limits.held.bytes -= this.#held.length
+    return this.#held.take()
+  }
+
+  #stop(): void {
+    const incoming = this.#incoming
+    this.#limits.slowClients.forget(this.#look)
+    incoming.off('data', this.#onData).off('end', this.#onEnd).off('close', this.#onClose)
+    incoming.pause()
+  }
+}
+
+/** Pieces in one buffer: as objects of their own, single bytes would take a hundred times that. */
+class HeldBytes {
+  length = 0
+  #bytes: Buffer = Buffer.alloc(0)
+
+  add(chunk: Buffer): void {
+    const length = this.length + chunk.length
+    // Most bodies come in one piece, which is not copied.
+    if (this.length === 0) this.#bytes = chunk
+    else {
+      if (length > this.#bytes.length) this.#grow(length * 2)
+      chunk.copy(this.#bytes, this.length)
+    }
+    this.length = length
+  }
+
+  take(): Buffer {
+    const bytes = this.#bytes.subarray(0, this.length)
+    this.#bytes = Buffer.alloc(0)
+    this.length = 0
+    return bytes
+  }
+
+  #grow(length: number): void {
+    const larger = Buffer.allocUnsafeSlow(length)
+    this.#bytes.copy(larger, 0, 0, this.length)
+    this.#bytes = larger
+  }
 }

@@ -9,7 +9,7 @@ import { constants, type Http2ServerResponse } from 'node:http2'
 import type { BodySink, BodySource, GatewayResponse, HeaderList } from '../message.ts'
 import { refusal } from '../refusal.ts'
 import { closeAfterReading } from './lingering.ts'
-import { isHttp1, type NodeRequest, type Outgoing } from './node-request.ts'
+import { hasGone, isHttp1, type NodeRequest, type Outgoing } from './node-request.ts'
 import { sendShared } from './shared-response.ts'
 import type { SlowClients } from './slow-clients.ts'
 import { cutOff, giveUpIfStalled } from './stalled.ts'
@@ -34,7 +34,7 @@ export function respond(
   options: RespondOptions,
 ): void {
   const { outgoing } = request
-  if (outgoing.destroyed) return
+  if (hasGone(outgoing)) return
   if (response.isShared && sendShared(request, response, options)) return
   try {
     writeHead(request, response, options)
@@ -121,7 +121,7 @@ class OutgoingSink implements BodySink {
   write(chunk: Buffer): boolean {
     this.hasWritten = true
     // Who has gone takes nothing more, and the source is being told.
-    if (this.#outgoing.destroyed) return false
+    if (hasGone(this.#outgoing)) return false
     if (writeTo(this.#outgoing, chunk)) return true
     giveUpIfStalled(this.#outgoing, this.#slowClients)
     this.#outgoing.once('drain', () => this.#source.resume())
@@ -131,7 +131,7 @@ class OutgoingSink implements BodySink {
   end(chunk: Buffer | undefined, trailers: HeaderList | undefined): void {
     this.hasWritten = true
     const outgoing = this.#outgoing
-    if (outgoing.destroyed) return
+    if (hasGone(outgoing)) return
     if (trailers !== undefined) addTrailers(outgoing, trailers)
     if (chunk === undefined) outgoing.end()
     else if (chunk.length <= JOINED_BYTES_MAX) outgoing.end(chunk.toString('latin1'), 'latin1')

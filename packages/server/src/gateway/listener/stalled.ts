@@ -15,6 +15,7 @@ export function giveUpIfStalled(outgoing: Outgoing, slowClients: SlowClients): v
   const look = () => {
     looks += 1
     if (looks === STALLED_LOOKS) cutOff(outgoing)
+    else if (looks > STALLED_LOOKS) endSession(outgoing)
   }
   const forget = () => {
     slowClients.forget(look)
@@ -27,4 +28,9 @@ export function giveUpIfStalled(outgoing: Outgoing, slowClients: SlowClients): v
 export function cutOff(outgoing: Outgoing): void {
   if (outgoing instanceof ServerResponse) outgoing.destroy()
   else outgoing.stream.close(constants.NGHTTP2_INTERNAL_ERROR)
+}
+
+/** Where nothing is read of a whole connection, the end of a stream cannot be told on it either. */
+function endSession(outgoing: Outgoing): void {
+  if (!(outgoing instanceof ServerResponse)) outgoing.stream.session?.destroy()
 }

@@ -19,13 +19,18 @@ export interface Authenticators {
 }
 
 const KEY_HEADER = 'x-api-key'
+
+/** At most half a megabyte together. */
+const DIGESTS_MAX = 1_024
+const DIGESTED_LENGTH_MAX = 256
+
 const KEY_CHALLENGE = 'ApiKey'
 const TOKEN_CHALLENGE = 'Bearer'
 
 type Parts = { -readonly [Part in keyof Identity]: Identity[Part] }
 
 export function authenticate({ apiKeys, tokens, certificate }: Authenticators): Stage {
-  const identifyKey = apiKeys === undefined ? byDigest : byKnownKeys(apiKeys)
+  const identifyKey = apiKeys === undefined ? byDigest() : byKnownKeys(apiKeys)
   return (request, next) => {
     const parts: Parts = {}
     const problem = identifyKey(request, parts)
@@ -40,10 +45,23 @@ export function authenticate({ apiKeys, tokens, certificate }: Authenticators): 
   }
 }
 
-/** Without a list of keys, a key tells callers apart and proves nothing. */
-function byDigest(request: GatewayRequest, parts: Parts): undefined {
-  const key = request.header(KEY_HEADER)
-  if (key !== undefined && key !== '') parts.apiKey = hash('sha256', key, 'base64url')
+/**
+ * Without a list of keys, a key tells callers apart and proves nothing. Digests of keys in use are
+ * remembered: in a flood, to compute them would be the largest part of a refusal.
+ */
+function byDigest() {
+  const digests = new Map<string, string>()
+  return (request: GatewayRequest, parts: Parts): undefined => {
+    const key = request.header(KEY_HEADER)
+    if (key === undefined || key === '') return
+    let digest = digests.get(key)
+    if (digest === undefined) {
+      digest = hash('sha256', key, 'base64url')
+      if (digests.size >= DIGESTS_MAX) digests.clear()
+      if (key.length <= DIGESTED_LENGTH_MAX) digests.set(key, digest)
+    }
+    parts.apiKey = digest
+  }
 }
 
 function byKnownKeys(apiKeys: ApiKeys) {

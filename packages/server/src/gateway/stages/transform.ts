@@ -42,11 +42,19 @@ export function transform({ knowsKeys }: TransformOptions): Stage {
 }
 
 function rewritten(path: string, { stripPrefix, addPrefix }: Route): string {
-  const isUnder =
-    path.startsWith(stripPrefix) &&
-    (path.length === stripPrefix.length || path[stripPrefix.length] === '/')
-  const rest = isUnder && stripPrefix !== '' ? path.slice(stripPrefix.length) : path
+  const rest = stripPrefix === '' ? path : stripped(path, stripPrefix)
   return addPrefix === '' ? rest || '/' : `${addPrefix}${rest}`
+}
+
+/** As in patterns, what counts of a segment is what stands before its parameters. */
+function stripped(path: string, prefix: string): string {
+  if (path.startsWith(prefix) && (path.length === prefix.length || path[prefix.length] === '/')) {
+    return path.slice(prefix.length)
+  }
+  const segments = path.split('/')
+  const names = prefix.split('/')
+  const isUnder = names.every((name, at) => segments[at]?.replace(/(;|%3B).*$/, '') === name)
+  return isUnder ? ['', ...segments.slice(names.length)].join('/') : path
 }
 
 function addForwarding({ headers, forwarded, connection, host, ip }: GatewayRequest): void {

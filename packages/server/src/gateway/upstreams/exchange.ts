@@ -18,13 +18,15 @@ import {
   type GatewayResponse,
   responseOf,
 } from '../message.ts'
+import { refusal } from '../refusal.ts'
+import type { Place, Visitor } from './places.ts'
 import { cleanResponseHead, cleanTrailers, upgradeHead } from './response-head.ts'
 import type { Target } from './target.ts'
 import { isBroken, upstreamProblem } from './upstream-problem.ts'
 
 export interface Attempts {
-  /** Another target than those that were tried; undefined where there is none. */
-  next(tried: readonly Target[]): Target | undefined
+  /** Another target than those that were tried, with room; undefined where there is none. */
+  next(tried: readonly Target[], client: string): Target | undefined
   readonly retries: number
 }
 
@@ -40,11 +42,12 @@ type Options = Dispatcher.DispatchOptions & { servername: string }
 
 export function exchange(
   request: GatewayRequest,
+  body: Buffer | Readable | null,
   target: Target,
   attempts: Attempts,
 ): Promise<GatewayResponse> {
   return new Promise((resolve) => {
-    const one = new Exchange(request, attempts, resolve)
+    const one = new Exchange(request, body, attempts, resolve)
     request.onEnd((isAborted) => {
       if (isAborted) one.abort()
     })
@@ -52,13 +55,14 @@ export function exchange(
   })
 }
 
-class Exchange implements Dispatcher.DispatchHandler, BodySource {
+class Exchange implements Dispatcher.DispatchHandler, BodySource, Visitor {
   readonly #request: GatewayRequest
   readonly #attempts: Attempts
   readonly #resolve: (response: GatewayResponse) => void
   readonly #tried: Target[] = []
-  readonly #body: Readable | null
+  readonly #body: Buffer | Readable | null
   #target: Target | undefined
+  #place: Place | undefined
   #controller: Controller | undefined
   /** Set with the first byte of an answer. */
   #hasByte = false
@@ -73,22 +77,32 @@ class Exchange implements Dispatcher.DispatchHandler, BodySource {
 
   constructor(
     request: GatewayRequest,
+    body: Buffer | Readable | null,
     attempts: Attempts,
     resolve: (response: GatewayResponse) => void,
   ) {
     this.#request = request
     this.#attempts = attempts
     this.#resolve = resolve
-    this.#body = request.hasBody ? request.body() : null
+    this.#body = body
   }
 
   send(target: Target): void {
-    const request = this.#request
+    if (this.#isAborted) {
+      this.#refuse(upstreamProblem(clientGone()))
+      return
+    }
     this.#target = target
     this.#tried.push(target)
     this.#controller = undefined
     this.#isDone = false
-    target.underWay += 1
+    this.#place = target.places.take(this.#request.client, this)
+    if (this.#place.isConnected) this.hasConnection()
+  }
+
+  hasConnection(): void {
+    const request = this.#request
+    const target = this.#target as Target
     const options: Options = {
       path: request.target,
       method: request.method,
@@ -100,9 +114,21 @@ class Exchange implements Dispatcher.DispatchHandler, BodySource {
     target.pool.dispatch(options, this)
   }
 
+  hasWaitedTooLong(): void {
+    this.#leaveTarget()
+    this.#refuse(refusal(503, 'The upstream has too many requests.', ['retry-after', '1']))
+  }
+
   abort(): void {
     this.#isAborted = true
-    if (!this.#isDone) this.#controller?.abort(new Error('the client has gone'))
+    if (this.#isDone || this.#place === undefined) return
+    if (this.#place.isConnected) {
+      this.#controller?.abort(clientGone())
+      return
+    }
+    // It waits for a connection, which is for somebody else now.
+    this.#leaveTarget()
+    this.#refuse(upstreamProblem(clientGone()))
   }
 
   pipe(sink: BodySink): void {
@@ -129,7 +155,7 @@ class Exchange implements Dispatcher.DispatchHandler, BodySource {
 
   onRequestStart(controller: Controller): void {
     this.#controller = controller
-    if (this.#isAborted) controller.abort(new Error('the client has gone'))
+    if (this.#isAborted) controller.abort(clientGone())
   }
 
   onResponseStarted(): void {
@@ -189,7 +215,7 @@ class Exchange implements Dispatcher.DispatchHandler, BodySource {
   onResponseError(_controller: Controller, error: Error): void {
     const wasSent = this.#controller !== undefined
     // What the client did wrong is not held against the target.
-    const isClients = this.#isAborted || this.#body?.errored === error
+    const isClients = this.#isAborted || errorOf(this.#body) === error
     if (!isClients) this.#target?.hasAnswered(true)
     this.#leaveTarget()
     this.#isDone = true
@@ -201,7 +227,7 @@ class Exchange implements Dispatcher.DispatchHandler, BodySource {
     }
     const mayGoOn = !isClients && this.#maySendAgain(error, wasSent)
     const next = mayGoOn ? this.#nextTarget() : undefined
-    if (next === undefined) this.#resolve(upstreamProblem(error))
+    if (next === undefined) this.#refuse(upstreamProblem(error))
     else this.send(next)
   }
 
@@ -214,11 +240,28 @@ class Exchange implements Dispatcher.DispatchHandler, BodySource {
   #nextTarget(): Target | undefined {
     if (this.#tried.length > this.#attempts.retries) return undefined
     // With one target only, a connection that was closed while idle deserves another one.
-    return this.#attempts.next(this.#tried) ?? this.#attempts.next([])
+    const { client } = this.#request
+    return this.#attempts.next(this.#tried, client) ?? this.#attempts.next([], client)
+  }
+
+  /** What was not sent of the body is nobody's now. */
+  #refuse(response: GatewayResponse): void {
+    this.#isDone = true
+    if (this.#body !== null && !Buffer.isBuffer(this.#body)) this.#body.destroy()
+    this.#resolve(response)
   }
 
   #leaveTarget(): void {
-    if (this.#target !== undefined) this.#target.underWay -= 1
     this.#target = undefined
+    this.#place?.leave()
+    this.#place = undefined
   }
+}
+
+function errorOf(body: Buffer | Readable | null): Error | null {
+  return body === null || Buffer.isBuffer(body) ? null : body.errored
+}
+
+function clientGone(): Error {
+  return Object.assign(new Error('the client has gone'), { code: 'TIDEGATE_CLIENT_GONE' })
 }

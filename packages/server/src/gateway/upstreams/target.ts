@@ -7,6 +7,7 @@
 import { isIP } from 'node:net'
 import { buildConnector, Pool } from 'undici'
 import type { UpstreamSection } from '../../policy/gateway-section.ts'
+import { Places } from './places.ts'
 
 /** What is read from files once, for all targets of an upstream. */
 export interface TargetTls {
@@ -24,8 +25,7 @@ export class Target {
   readonly pool: Pool
   /** Goes with every request, so that no Host of a client decides whose certificate is expected. */
   readonly serverName: string
-  /** Requests that were sent or wait for a connection. */
-  underWay = 0
+  readonly places: Places
   isHealthy = true
   #failures = 0
   #ejectedUntilMs = 0
@@ -35,8 +35,16 @@ export class Target {
     this.origin = origin
     this.#ejection = settings.ejection
     this.serverName = tls?.serverName ?? new URL(origin).hostname
+    this.places = new Places({
+      connectionsMax: settings.connectionsMax,
+      placesMax: settings.waitingMax,
+      clientShareMax: settings.clientShareMax,
+      waitMsMax: settings.timeouts.wait,
+    })
+    // Requests wait in their places, not here. A check must not fail because others are waiting.
+    const forChecks = settings.healthCheck === undefined ? 0 : 1
     this.pool = new Pool(origin, {
-      connections: settings.connectionsMax,
+      connections: settings.connectionsMax + forChecks,
       pipelining: 1,
       allowH2: false,
       maxHeaderSize: RESPONSE_HEADER_BYTES_MAX,

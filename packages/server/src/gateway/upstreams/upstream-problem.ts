@@ -13,6 +13,9 @@ const details: Readonly<Record<string, readonly [status: number, detail: string]
   ENETUNREACH: [502, 'The upstream could not be reached.'],
   ENOTFOUND: [502, 'The upstream could not be reached.'],
   ETIMEDOUT: [504, 'The upstream could not be reached in time.'],
+  // Nobody is there any more to be told so, but the log is.
+  TIDEGATE_CLIENT_GONE: [400, 'The client has gone.'],
+  TIDEGATE_BODY_ABORTED: [400, 'The body of the request broke off.'],
   TIDEGATE_BODY_TOO_LARGE: [413, 'The body of the request is too large.'],
   TIDEGATE_BODY_TOO_SLOW: [408, 'The body of the request did not arrive in time.'],
 }

@@ -1,0 +1,65 @@
+/**
+ * Names of header fields that the gateway reads or sets. Other servers take `X_Tenant` and
+ * `X.Tenant` for `X-Tenant`; under such a name nothing of a client gets through, because the
+ * upstream would read what no limit has seen.
+ */
+
+import type { AuthSection, RoutesSection } from '../policy/gateway-section.ts'
+import type { FallbackSection, LimitSection, MatchSection } from '../policy/limits-section.ts'
+
+export interface NamingSections {
+  readonly auth: AuthSection
+  readonly routes: RoutesSection
+  readonly limits?: readonly LimitSection[]
+}
+
+export class OwnedNames {
+  readonly #names: ReadonlySet<string>
+  readonly #plain: ReadonlySet<string>
+
+  constructor(names: readonly string[]) {
+    this.#names = new Set(names)
+    this.#plain = new Set(names.map(plainName))
+  }
+
+  /** Whether some spelling of it is one of them. */
+  has(plain: string): boolean {
+    return this.#plain.has(plain)
+  }
+
+  /** Whether it is another spelling of one of them. */
+  isAlias(name: string, plain: string): boolean {
+    return this.#plain.has(plain) && !this.#names.has(name)
+  }
+}
+
+export function plainName(name: string): string {
+  return name.includes('_') || name.includes('.') ? name.replaceAll(/[_.]/g, '-') : name
+}
+
+export function ownedNames({ auth, routes, limits = [] }: NamingSections): OwnedNames {
+  const changed = routes.flatMap(({ requestHeaders }) => [
+    ...Object.keys(requestHeaders?.set ?? {}),
+    ...(requestHeaders?.remove ?? []),
+  ])
+  const key = auth.apiKeys?.header ?? 'x-api-key'
+  return new OwnedNames([key, ...changed, ...limits.flatMap(namesRead)])
+}
+
+function namesRead({ match, key, otherwise, cost }: LimitSection): string[] {
+  const names = [...matched(match), ...keyed(key), ...(otherwise ? keyed(otherwise) : [])]
+  if (typeof cost === 'number') return names
+  if (Array.isArray(cost)) return [...names, ...cost.flatMap((rule) => matched(rule.match))]
+  return [...names, cost.header]
+}
+
+function matched(match: MatchSection | undefined): string[] {
+  return Object.keys(match?.headers ?? {})
+}
+
+function keyed(key: FallbackSection): string[] {
+  if (typeof key === 'string') return []
+  if (Array.isArray(key)) return key.flatMap(keyed)
+  if ('header' in key) return [key.header]
+  return 'key' in key ? [...keyed(key.key), ...keyed(key.otherwise)] : []
+}

@@ -1,0 +1,103 @@
+/** The gateway as a process of its own that can be asked for its memory. */
+
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { pathToFileURL } from 'node:url'
+import { onTestFinished } from 'vitest'
+import { freePort, LOOPBACK } from '../servers/ports.ts'
+import { until } from '../servers/until.ts'
+import { repositoryRoot } from '../source-file.ts'
+
+export interface ProbeAnswer {
+  readonly rss: number
+  /** In bytes, on the heap and in buffers, after a garbage collection. */
+  readonly held: number
+  /** What every object has that it should not have. */
+  readonly inherited: readonly string[]
+  readonly prototype: readonly string[]
+}
+
+export interface ProbedGateway {
+  readonly child: ChildProcess
+  readonly port: number
+  readonly url: string
+  /** What was printed so far. */
+  output(): string
+  /** Replaces the policy file by exactly this text. */
+  write(text: string): void
+  /** The policy as it was written at the start, to be changed and written again. */
+  readonly policy: object
+  status(): Promise<{ policy: { version: string; refused?: string[] } }>
+  probe(): Promise<ProbeAnswer>
+}
+
+export const MB = 1_024 ** 2
+
+export interface ProbedGatewayOptions {
+  readonly environment?: Readonly<Record<string, string>>
+  /** Told how to kill it; by default that is done when the test ends. */
+  readonly atEnd?: (stop: () => Promise<void>) => void
+}
+
+/** Where the gateway listens is added to the policy. */
+export async function startProbedGateway(
+  given: { readonly gateway?: object; readonly [section: string]: unknown },
+  { environment = {}, atEnd = onTestFinished }: ProbedGatewayOptions = {},
+): Promise<ProbedGateway> {
+  const folder = mkdtempSync(join(tmpdir(), 'tidegate-hardening-'))
+  const [port, adminPort, probePort] = [await freePort(), await freePort(), await freePort()]
+  const listen = { host: LOOPBACK, port }
+  const admin = { listen: { port: adminPort } }
+  const policy = { ...given, gateway: { listen, ...given.gateway }, admin }
+  const file = join(folder, 'tidegate.yaml')
+  writeFileSync(file, JSON.stringify(policy))
+  const preload = pathToFileURL(join(import.meta.dirname, 'process-probe.ts')).href
+  const program = join(repositoryRoot, 'packages/server/src/main.ts')
+  const child = spawn(
+    process.execPath,
+    [
+      '--disable-warning=ExperimentalWarning',
+      '--import',
+      preload,
+      program,
+      'gateway',
+      '--config',
+      file,
+    ],
+    {
+      env: { ...process.env, ...environment, TIDEGATE_PROBE_PORT: String(probePort) },
+      stdio: ['ignore', 'pipe', 'pipe'],
+    },
+  )
+  atEnd(async () => {
+    if (child.exitCode === null && child.signalCode === null) {
+      child.kill('SIGKILL')
+      await once(child, 'exit')
+    }
+    rmSync(folder, { recursive: true, force: true })
+  })
+  let output = ''
+  for (const stream of [child.stdout, child.stderr]) {
+    stream.on('data', (part: Buffer) => {
+      output += part.toString()
+    })
+  }
+  const ask = (from: number, path: string) => fetch(`http://${LOOPBACK}:${from}${path}`)
+  await until('the gateway is ready', async () => {
+    return child.exitCode !== null || (await ask(adminPort, '/ready')).ok
+  })
+  if (child.exitCode !== null) throw new Error(`the gateway ended: ${output}`)
+  return {
+    child,
+    port,
+    url: `http://${LOOPBACK}:${port}`,
+    output: () => output,
+    write: (text) => writeFileSync(file, text),
+    policy,
+    status: async () => (await ask(adminPort, '/status')).json() as never,
+    probe: async () => (await ask(probePort, '/')).json() as never,
+  }
+}
