@@ -6,10 +6,11 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { Logger } from 'pino'
 import type { LimiterEvent } from 'tidegate'
-import { type RunningAdmin, startAdmin } from './admin-listener.ts'
-import { type RunningDecisionApi, startDecisionApi } from './decision-api/decision-api.ts'
+import { startAdmin } from './admin-listener.ts'
+import { startDecisionApi } from './decision-api/decision-api.ts'
 import { judgeCheck } from './decision-api/judge-check.ts'
 import { type RunningGateway, startGateway } from './gateway/start-gateway.ts'
+import type { HttpDoor } from './http-door.ts'
 import { createEnforcer, type Enforcer } from './policy/enforcer.ts'
 import type { PolicyFiles } from './policy/load-policy.ts'
 import type { PolicyObserver } from './policy/policy-observer.ts'
@@ -37,8 +38,8 @@ export interface ServiceOptions {
 export interface RunningService {
   readonly gateway: RunningGateway
   readonly store: OpenStore
-  readonly decisionApi: RunningDecisionApi | undefined
-  readonly admin: RunningAdmin | undefined
+  readonly decisionApi: HttpDoor | undefined
+  readonly admin: HttpDoor | undefined
   /** Makes a new policy live. Throws and changes nothing where it cannot be used. */
   apply(policy: ServicePolicy): void
   /** Says in `/status` that the file has a policy that was refused. */
@@ -84,8 +85,8 @@ class Service implements RunningService {
   #enforcer: Enforcer
   #refused: readonly PolicyProblem[] = []
   #gateway: RunningGateway | undefined
-  #decisionApi: RunningDecisionApi | undefined
-  #admin: RunningAdmin | undefined
+  #decisionApi: HttpDoor | undefined
+  #admin: HttpDoor | undefined
   readonly #startedAtMs = Date.now()
 
   constructor(options: ServiceOptions, store: OpenStore) {
@@ -134,11 +135,11 @@ class Service implements RunningService {
     return this.#gateway
   }
 
-  get decisionApi(): RunningDecisionApi | undefined {
+  get decisionApi(): HttpDoor | undefined {
     return this.#decisionApi
   }
 
-  get admin(): RunningAdmin | undefined {
+  get admin(): HttpDoor | undefined {
     return this.#admin
   }
 

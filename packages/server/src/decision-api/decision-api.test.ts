@@ -1,13 +1,14 @@
 import { memoryStore } from 'tidegate'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import type { HttpDoor } from '../http-door.ts'
 import { createEnforcer, type Enforcer } from '../policy/enforcer.ts'
 import { parsePolicy } from '../policy/read-policy.ts'
-import { type RunningDecisionApi, startDecisionApi } from './decision-api.ts'
+import { startDecisionApi } from './decision-api.ts'
 import { judgeCheck } from './judge-check.ts'
 
 const TOKEN = 'a-token-for-tests'
 
-let api: RunningDecisionApi
+let api: HttpDoor
 let enforcer: Enforcer
 
 beforeAll(async () => {

@@ -4,9 +4,9 @@
  */
 
 import { createHash, timingSafeEqual } from 'node:crypto'
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import type { IncomingMessage, ServerResponse } from 'node:http'
 import { z } from 'zod'
+import { type HttpDoor, openDoor, send } from '../http-door.ts'
 import { type Check, type CheckResult, check } from './check-schema.ts'
 import { openApiDocument } from './openapi.ts'
 
@@ -21,11 +21,6 @@ export interface DecisionApiOptions {
   judge(check: Check): Promise<CheckResult> | CheckResult
 }
 
-export interface RunningDecisionApi {
-  readonly address: AddressInfo
-  close(): Promise<void>
-}
-
 /** What is wrong with a request; the message is for the caller. */
 export class BadRequest extends Error {
   readonly status: number
@@ -36,35 +31,15 @@ export class BadRequest extends Error {
   }
 }
 
-/** Callers are services nearby: one that takes longer for its request is gone or hostile. */
-const REQUEST_TIMEOUT_MS = 10_000
-
-const CONNECTIONS_MAX = 1_000
-
-export async function startDecisionApi(options: DecisionApiOptions): Promise<RunningDecisionApi> {
+export function startDecisionApi(options: DecisionApiOptions): Promise<HttpDoor> {
   const isAuthorised = tokenCheck(options.token)
   const document = JSON.stringify(openApiDocument(options.version))
-  const server = createServer({ requestTimeout: REQUEST_TIMEOUT_MS }, (request, response) => {
-    response.on('error', () => undefined)
+  return openDoor((request, response) => {
     answer(request, options, isAuthorised, document).then(
       (body) => send(response, 200, 'application/json', body),
       (error: unknown) => sendProblem(response, error),
     )
-  })
-  server.headersTimeout = REQUEST_TIMEOUT_MS
-  server.maxConnections = CONNECTIONS_MAX
-  await new Promise<void>((resolve, reject) => {
-    server.once('error', reject)
-    server.listen(options.port, options.host, () => resolve())
-  })
-  return {
-    address: server.address() as AddressInfo,
-    close: () =>
-      new Promise((resolve) => {
-        server.close(() => resolve())
-        server.closeIdleConnections()
-      }),
-  }
+  }, options)
 }
 
 /** Everything but the two public documents needs the token, also paths that do not exist. */
@@ -166,10 +141,4 @@ function sendProblem(response: ServerResponse, error: unknown): void {
   if (status === 413) response.setHeader('Connection', 'close')
   const body = JSON.stringify({ title, status, detail })
   send(response, status, 'application/problem+json', body)
-}
-
-function send(response: ServerResponse, status: number, type: string, body: string): void {
-  if (response.headersSent || response.destroyed) return
-  const headers = { 'Content-Type': type, 'Content-Length': Buffer.byteLength(body) }
-  response.writeHead(status, headers).end(body)
 }

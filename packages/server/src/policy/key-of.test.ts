@@ -30,6 +30,7 @@ describe('a key', () => {
     [{ ip: 48 }, { ip: '2001:db8:0:1:2:3:4:5' }, '2001:db8::/48'],
     ['ip', { ip: undefined }, undefined],
     ['path', { path: '/v1/a' }, '/v1/a'],
+    ['path', { path: '/v1;x=1/a;y' }, '/v1/a'],
     ['method', { method: 'POST' }, 'POST'],
     ['route', {}, '/v1/**'],
     ['region', {}, 'eu-west-1'],

@@ -138,7 +138,7 @@ function reader(part: KeyPart, { region, ipv6Prefix }: KeySettings): Read {
         return address && `${address} ${digest(facts.header('user-agent') ?? '').slice(0, 16)}`
       }
     case 'path':
-      return ({ path }) => path
+      return ({ path }) => withoutParameters(path)
     case 'method':
       return ({ method }) => method
     case 'route':
@@ -204,4 +204,9 @@ function labelOf(part: KeyPart): string {
   if (typeof part === 'string') return part
   const [[name, value] = []] = Object.entries(part)
   return `{ ${name}: ${value} }`
+}
+
+/** Parameters of segments do not count for matching, and so make no other counter. */
+function withoutParameters(path: string): string {
+  return path.includes(';') ? path.replace(/;[^/]*/g, '') : path
 }

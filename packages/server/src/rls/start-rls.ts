@@ -1,5 +1,6 @@
 /** Puts the rate limit service together and starts it. */
 
+import { type HttpDoor, openDoor } from '../http-door.ts'
 import { createStore, type OpenStore, type StoreSettings } from '../stores/create-store.ts'
 import { LiveConfig } from './config/live-config.ts'
 import { grpcHandler } from './grpc-methods.ts'
@@ -14,7 +15,6 @@ import { Stats } from './service/stats.ts'
 import { type RlsSettings, rlsDefaults } from './settings.ts'
 import { WarmUp } from './warm-up.ts'
 import { debugDoor, metricsDoor } from './web/debug-pages.ts'
-import { type HttpDoor, openDoor } from './web/door.ts'
 import { metricsRegistry } from './web/metrics.ts'
 import { publicDoor } from './web/public-pages.ts'
 

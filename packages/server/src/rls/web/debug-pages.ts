@@ -3,8 +3,8 @@
  */
 
 import type { RequestListener, ServerResponse } from 'node:http'
+import { pathOf, send, sendText } from '../../http-door.ts'
 import type { RlsConfig } from '../config/rls-config.ts'
-import { pathOf, send, sendText } from './door.ts'
 import { type MetricSources, statsText } from './metrics.ts'
 
 export interface DebugParts {

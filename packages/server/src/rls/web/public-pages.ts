@@ -6,6 +6,7 @@
  */
 
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http'
+import { pathOf, send, sendText } from '../../http-door.ts'
 import { MESSAGE_BYTES_MAX, rpcStatus } from '../rpc.ts'
 import { requestFromJson, responseToJson } from '../wire/json.ts'
 import {
@@ -14,7 +15,6 @@ import {
   type RateLimitRequest,
   type RateLimitResponse,
 } from '../wire/rate-limit-messages.ts'
-import { pathOf, send, sendText } from './door.ts'
 
 /** Who judges. It does not reject. */
 export interface JudgePort {

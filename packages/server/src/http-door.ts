@@ -34,7 +34,11 @@ export async function openDoor(
       headersTimeout: HEADERS_MS_MAX,
       maxHeaderSize: HEADER_BYTES_MAX,
     },
-    listener,
+    (request, response) => {
+      // Whoever goes away in the middle of an answer is no reason to end.
+      response.on('error', () => undefined)
+      listener(request, response)
+    },
   )
   server.maxConnections = CONNECTIONS_MAX
   server.on('clientError', (_, socket) => socket.destroy())
