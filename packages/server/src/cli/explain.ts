@@ -1,6 +1,5 @@
 /** `tidegate explain`: which limits are for a request, with which keys, and why not the others. */
 
-import { hash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { parseArgs } from 'node:util'
@@ -8,7 +7,7 @@ import { decodeJwt } from 'jose'
 import { type Limit, memoryStore } from 'tidegate'
 import { parseIp } from 'tidegate/http'
 import { SettingError } from '../environment.ts'
-import { apiKeys } from '../gateway/auth/api-keys.ts'
+import { apiKeys, digestOf } from '../gateway/auth/api-keys.ts'
 import { canonicalTarget } from '../gateway/canonical-path.ts'
 import { createEnforcer } from '../policy/enforcer.ts'
 import type { ExplainedLimit, Explanation } from '../policy/explain.ts'
@@ -123,7 +122,7 @@ function keyIdentity(
   folder: string,
   terminal: Terminal,
 ): Identity {
-  if (section === undefined) return { apiKey: hash('sha256', key, 'base64url') }
+  if (section === undefined) return { apiKey: digestOf(key) }
   const secret = secretReader(terminal.environment, folder)(section.secret, 'auth.apiKeys.secret')
   const text = readFileSync(resolve(folder, section.file), 'utf8')
   const known = apiKeys(text, { ...section, secret }).find(key)

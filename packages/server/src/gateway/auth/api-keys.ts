@@ -3,7 +3,7 @@
  * who cannot compute the HMAC of a key cannot learn anything from how long a look-up takes.
  */
 
-import { createHmac } from 'node:crypto'
+import { createHmac, hash } from 'node:crypto'
 import { parse } from 'yaml'
 import { z } from 'zod'
 
@@ -40,6 +40,11 @@ export function apiKeys(
     isRequired: required,
     find: (key) => (key.length > KEY_LENGTH_MAX ? undefined : known.get(hmacOf(key, secret))),
   }
+}
+
+/** What tells callers apart where no keys are known: it proves nothing, and is no key. */
+export function digestOf(key: string): string {
+  return hash('sha256', key, 'base64url')
 }
 
 export function hmacOf(key: string, secret: string): string {

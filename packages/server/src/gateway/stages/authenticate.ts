@@ -3,10 +3,9 @@
  * whether it was needed or not: a caller who shows something means to be somebody.
  */
 
-import { hash } from 'node:crypto'
 import type { AuthSection } from '../../policy/gateway-section.ts'
 import type { Identity } from '../../policy/request-facts.ts'
-import type { ApiKeys } from '../auth/api-keys.ts'
+import { type ApiKeys, digestOf } from '../auth/api-keys.ts'
 import { certificateIdentity } from '../auth/certificate.ts'
 import type { Tokens, TokenVerdict } from '../auth/tokens.ts'
 import type { GatewayRequest, GatewayResponse, Handler, Stage } from '../message.ts'
@@ -56,7 +55,7 @@ function byDigest() {
     if (key === undefined || key === '') return
     let digest = digests.get(key)
     if (digest === undefined) {
-      digest = hash('sha256', key, 'base64url')
+      digest = digestOf(key)
       if (digests.size >= DIGESTS_MAX) digests.clear()
       if (key.length <= DIGESTED_LENGTH_MAX) digests.set(key, digest)
     }

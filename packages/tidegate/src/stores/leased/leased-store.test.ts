@@ -139,6 +139,21 @@ describe('a hot key', () => {
     expect(node.calls()).toBeLessThan(30)
   })
 
+  it('of a small limit is had to its last unit, also where others were after it', async () => {
+    const { store } = remote()
+    const nodes = Array.from({ length: 2 }, () => new LeasedStore(store, undefined))
+    const charge = { name: 'limit', limit: fixedWindow({ limit: 250, per: '1h' }), key: 'key' }
+    let admitted = 0
+    for (let call = 0; call < 800; call++) {
+      // Both for a while, which makes it hot for each, then one alone.
+      const node = nodes[call < 220 ? call % nodes.length : 0] as LeasedStore
+      const [decision] = await node.charge([{ ...charge, cost: 1 }], 'all')
+      if (decision?.allowed) admitted++
+    }
+    expect(admitted).toBe(250)
+    await Promise.all(nodes.map((node) => node.close()))
+  })
+
   it('is told as hot although it is exhausted', async () => {
     const node = newNode(memoryStore(), fixedWindow({ limit: 10, per: '1m' }))
     for (let ms = 0; ms < 1_000; ms++) {
@@ -196,4 +211,23 @@ describe('a hot key', () => {
     const [look] = inner.charge([{ name: 'limit', limit, key: 'key', cost: 1 }], 'peek')
     expect(look?.remaining).toBe(100_000 - admitted)
   })
+})
+
+it('a group that was denied does not speak for one with other costs', async () => {
+  const { store } = remote()
+  const node = new LeasedStore(store, undefined)
+  const limit = fixedWindow({ limit: 3, per: '1h' })
+  const group = (cost: number) => [
+    { name: 'one', limit, key: 'key', cost: 1 },
+    { name: 'other', limit, key: 'key', cost },
+  ]
+  const isAllowed = async (cost: number) => {
+    const decisions = await node.charge(group(cost), 'all')
+    return decisions.every(({ allowed }) => allowed)
+  }
+  expect(await isAllowed(4)).toBe(false)
+  expect(await isAllowed(2)).toBe(true)
+  expect(await isAllowed(2)).toBe(false)
+  expect(await isAllowed(1)).toBe(true)
+  await node.close()
 })
