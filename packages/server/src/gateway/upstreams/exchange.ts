@@ -8,17 +8,18 @@
  * answer. https://www.rfc-editor.org/rfc/rfc9110#section-9.2.2
  */
 
-import type { IncomingHttpHeaders } from 'node:http'
 import type { Duplex, Readable } from 'node:stream'
-import type { Dispatcher } from 'undici'
 import {
   type BodySink,
   type BodySource,
   type GatewayRequest,
   type GatewayResponse,
+  type HeaderList,
   responseOf,
 } from '../message.ts'
 import { refusal } from '../refusal.ts'
+import type { AnswerHandler, Connection, Progress } from './http1/connection.ts'
+import type { AnswerHead } from './http1/read-head.ts'
 import type { Place, Visitor } from './places.ts'
 import { cleanResponseHead, cleanTrailers, upgradeHead } from './response-head.ts'
 import type { Target } from './target.ts'
@@ -37,9 +38,6 @@ const idempotentMethods: ReadonlySet<string> = new Set([
   ...['GET', 'HEAD', 'OPTIONS', 'PUT', 'DELETE', 'QUERY', 'PROPFIND'],
 ])
 
-type Controller = Dispatcher.DispatchController
-type Options = Dispatcher.DispatchOptions & { servername: string }
-
 export function exchange(
   request: GatewayRequest,
   body: Buffer | Readable | null,
@@ -55,7 +53,7 @@ export function exchange(
   })
 }
 
-class Exchange implements Dispatcher.DispatchHandler, BodySource, Visitor {
+class Exchange implements AnswerHandler, BodySource, Visitor {
   readonly #request: GatewayRequest
   readonly #attempts: Attempts
   readonly #resolve: (response: GatewayResponse) => void
@@ -63,16 +61,14 @@ class Exchange implements Dispatcher.DispatchHandler, BodySource, Visitor {
   readonly #body: Buffer | Readable | null
   #target: Target | undefined
   #place: Place | undefined
-  #controller: Controller | undefined
-  /** Set with the first byte of an answer. */
-  #hasByte = false
+  #connection: Connection | undefined
   #hasHead = false
   #isDone = false
   #isAborted = false
   #sink: BodySink | undefined
   #held: Buffer[] = []
   #heldBytes = 0
-  #trailers: string[] | undefined
+  #trailers: HeaderList | undefined
   #hasFailed = false
 
   constructor(
@@ -94,24 +90,17 @@ class Exchange implements Dispatcher.DispatchHandler, BodySource, Visitor {
     }
     this.#target = target
     this.#tried.push(target)
-    this.#controller = undefined
+    this.#connection = undefined
     this.#isDone = false
     this.#place = target.places.take(this.#request.client, this)
     if (this.#place.isConnected) this.hasConnection()
   }
 
   hasConnection(): void {
-    const request = this.#request
-    const target = this.#target as Target
-    const options: Options = {
-      path: request.target,
-      method: request.method,
-      headers: request.headers,
-      body: this.#body,
-      servername: target.serverName,
-      upgrade: request.upgrade ?? null,
-    }
-    target.pool.dispatch(options, this)
+    const { method, target, headers, bodyBytes, upgrade } = this.#request
+    const body = this.#body
+    const { pool } = this.#target as Target
+    this.#connection = pool.send({ method, target, headers, body, bodyBytes, upgrade }, this)
   }
 
   hasWaitedTooLong(): void {
@@ -123,7 +112,7 @@ class Exchange implements Dispatcher.DispatchHandler, BodySource, Visitor {
     this.#isAborted = true
     if (this.#isDone || this.#place === undefined) return
     if (this.#place.isConnected) {
-      this.#controller?.abort(clientGone())
+      this.#connection?.abort(clientGone())
       return
     }
     // It waits for a connection, which is for somebody else now.
@@ -145,96 +134,76 @@ class Exchange implements Dispatcher.DispatchHandler, BodySource, Visitor {
     }
     let takesMore = true
     for (const chunk of held) takesMore = sink.write(chunk)
-    if (takesMore) this.#controller?.resume()
-    else this.#controller?.pause()
+    if (takesMore) this.#connection?.resume()
+    else this.#connection?.pause()
   }
 
   resume(): void {
-    if (!this.#isDone) this.#controller?.resume()
+    this.#connection?.resume()
   }
 
-  onRequestStart(controller: Controller): void {
-    this.#controller = controller
-    if (this.#isAborted) controller.abort(clientGone())
+  onInterim({ status, headers }: AnswerHead): void {
+    this.#request.inform(status, headers)
   }
 
-  onResponseStarted(): void {
-    this.#hasByte = true
-  }
-
-  onResponseStart(
-    _controller: Controller,
-    status: number,
-    fields: IncomingHttpHeaders,
-    statusText = '',
-  ): void {
-    if (status < 200) {
-      this.#request.inform(status, cleanResponseHead(fields, status))
-      return
-    }
+  onHead(head: AnswerHead): void {
+    const { status } = head
     this.#hasHead = true
     this.#target?.hasAnswered(status >= 500)
-    const response = responseOf(status, cleanResponseHead(fields, status), this)
-    response.statusText = statusText
+    const response = responseOf(status, cleanResponseHead(head), this)
+    response.statusText = head.statusText
     this.#resolve(response)
   }
 
-  onRequestUpgrade(
-    _controller: Controller,
-    status: number,
-    fields: IncomingHttpHeaders,
-    socket: Duplex,
-  ): void {
+  onData(chunk: Buffer): boolean {
+    if (this.#sink !== undefined) return this.#sink.write(chunk)
+    this.#held.push(chunk)
+    this.#heldBytes += chunk.length
+    return this.#heldBytes <= HELD_BYTES_MAX
+  }
+
+  onEnd(trailers: HeaderList | undefined): void {
+    this.#isDone = true
+    this.#trailers = trailers && cleanTrailers(trailers)
+    this.#leaveTarget()
+    this.#dropBody()
+    this.#sink?.end(undefined, this.#trailers)
+  }
+
+  onSwitched(head: AnswerHead, socket: Duplex): void {
+    this.#isDone = true
     this.#target?.hasAnswered(false)
     this.#leaveTarget()
-    this.#isDone = true
     // Until somebody takes it, its errors are nobody's.
     socket.on('error', () => socket.destroy())
-    const response = responseOf(status, upgradeHead(fields), undefined)
+    const response = responseOf(head.status, upgradeHead(head.headers), undefined)
     response.tunnel = socket
     this.#resolve(response)
   }
 
-  onResponseData(controller: Controller, chunk: Buffer): void {
-    if (this.#sink !== undefined) {
-      if (!this.#sink.write(chunk)) controller.pause()
-      return
-    }
-    this.#held.push(chunk)
-    this.#heldBytes += chunk.length
-    if (this.#heldBytes > HELD_BYTES_MAX) controller.pause()
-  }
-
-  onResponseEnd(_controller: Controller, fields: IncomingHttpHeaders | undefined): void {
-    this.#leaveTarget()
-    this.#isDone = true
-    this.#trailers = cleanTrailers(fields)
-    this.#sink?.end(undefined, this.#trailers)
-  }
-
-  onResponseError(_controller: Controller, error: Error): void {
-    const wasSent = this.#controller !== undefined
+  onError(error: Error, progress: Progress): void {
     // What the client did wrong is not held against the target.
     const isClients = this.#isAborted || errorOf(this.#body) === error
     if (!isClients) this.#target?.hasAnswered(true)
-    this.#leaveTarget()
     this.#isDone = true
+    this.#leaveTarget()
     if (this.#hasHead) {
       this.#hasFailed = true
       this.#held = []
+      this.#dropBody()
       this.#sink?.fail()
       return
     }
-    const mayGoOn = !isClients && this.#maySendAgain(error, wasSent)
+    const mayGoOn = !isClients && this.#maySendAgain(error, progress)
     const next = mayGoOn ? this.#nextTarget() : undefined
     if (next === undefined) this.#refuse(upstreamProblem(error))
     else this.send(next)
   }
 
-  #maySendAgain(error: Error, wasSent: boolean): boolean {
-    if (!wasSent) return true
+  #maySendAgain(error: Error, { isSent, isAnswered }: Progress): boolean {
+    if (!isSent) return true
     const isSafe = idempotentMethods.has(this.#request.method) && this.#body === null
-    return isSafe && !this.#hasByte && isBroken(error)
+    return isSafe && !isAnswered && isBroken(error)
   }
 
   #nextTarget(): Target | undefined {
@@ -244,17 +213,23 @@ class Exchange implements Dispatcher.DispatchHandler, BodySource, Visitor {
     return this.#attempts.next(this.#tried, client) ?? this.#attempts.next([], client)
   }
 
-  /** What was not sent of the body is nobody's now. */
   #refuse(response: GatewayResponse): void {
     this.#isDone = true
-    if (this.#body !== null && !Buffer.isBuffer(this.#body)) this.#body.destroy()
+    this.#dropBody()
     this.#resolve(response)
   }
 
+  /** What was not sent of it is nobody's now. */
+  #dropBody(): void {
+    if (this.#body !== null && !Buffer.isBuffer(this.#body)) this.#body.destroy()
+  }
+
   #leaveTarget(): void {
+    const place = this.#place
     this.#target = undefined
-    this.#place?.leave()
+    this.#connection = undefined
     this.#place = undefined
+    place?.leave()
   }
 }
 

@@ -1,6 +1,7 @@
 /** Asks targets now and then whether they are well; a change is believed after a few times. */
 
 import type { UpstreamSection } from '../../policy/gateway-section.ts'
+import type { AnswerHandler } from './http1/connection.ts'
 import type { Target } from './target.ts'
 
 type HealthCheck = NonNullable<UpstreamSection['healthCheck']>
@@ -34,18 +35,32 @@ function watchTarget(target: Target, check: HealthCheck): NodeJS.Timeout {
   return setInterval(ask, check.every).unref()
 }
 
-async function answersWell({ pool, serverName }: Target, check: HealthCheck): Promise<boolean> {
-  const options = {
-    path: check.path,
-    method: 'GET',
-    servername: serverName,
-    signal: AbortSignal.timeout(check.timeout),
-  }
-  try {
-    const { statusCode, body } = await pool.request(options)
-    await body.dump()
-    return statusCode < 400
-  } catch {
-    return false
-  }
+/** On a connection of its own: a check must not fail because others are waiting. */
+function answersWell({ pool, host }: Target, check: HealthCheck): Promise<boolean> {
+  return new Promise((resolve) => {
+    let isWell = false
+    const handler: AnswerHandler = {
+      onInterim: () => undefined,
+      onHead({ status }) {
+        isWell = status < 400
+      },
+      onData: () => true,
+      onEnd: () => done(isWell),
+      onSwitched: (_head, socket) => {
+        socket.destroy()
+        done(false)
+      },
+      onError: () => done(false),
+    }
+    const request = { method: 'GET', target: check.path, headers: ['host', host] }
+    const connection = pool.send(
+      { ...request, body: null, bodyBytes: undefined, upgrade: undefined },
+      handler,
+    )
+    const timer = setTimeout(() => connection.abort(new Error('not in time')), check.timeout)
+    const done = (answer: boolean) => {
+      clearTimeout(timer)
+      resolve(answer)
+    }
+  })
 }

@@ -1,8 +1,7 @@
 /** The header fields of an upstream's answer, without what concerns only its connection. */
 
 import type { HeaderList } from '../message.ts'
-
-type Fields = Readonly<Record<string, string | string[] | undefined>>
+import type { AnswerHead } from './http1/read-head.ts'
 
 const hopByHop: ReadonlySet<string> = new Set([
   ...['connection', 'keep-alive', 'proxy-connection', 'proxy-authenticate', 'transfer-encoding'],
@@ -15,50 +14,44 @@ const notInTrailers: ReadonlySet<string> = new Set([
   ...['authorization', 'set-cookie', 'cache-control', 'expect', 'range', 'te'],
 ])
 
-export function cleanResponseHead(fields: Fields, status: number): HeaderList {
-  const { connection } = fields
-  const nominated = connection === undefined ? undefined : nominatedBy(connection)
+export function cleanResponseHead({ status, headers, isChunked, connection }: AnswerHead) {
+  const nominated = connection === '' ? undefined : nominatedBy(connection)
   // One of the two decides how long the body is, and it is not this one.
-  const isChunked = fields['transfer-encoding'] !== undefined
-  const dropsLength = isChunked || status === 204 || status < 200
-  const headers: HeaderList = []
-  for (const name in fields) {
+  const dropsLength = isChunked || status === 204
+  const cleaned: HeaderList = []
+  for (let at = 0; at < headers.length; at += 2) {
+    const name = headers[at] as string
     if (hopByHop.has(name) || nominated?.has(name)) continue
     if (name === 'content-length' && dropsLength) continue
     // A body whose length is told has no trailers.
     if (name === 'trailer' && !isChunked) continue
-    add(headers, name, fields[name])
+    cleaned.push(name, headers[at + 1] as string)
   }
-  return headers
+  return cleaned
 }
 
-export function cleanTrailers(fields: Fields | undefined): HeaderList | undefined {
-  let trailers: HeaderList | undefined
-  for (const name in fields) {
-    if (hopByHop.has(name) || notInTrailers.has(name)) continue
-    trailers ??= []
-    add(trailers, name, fields[name])
-  }
-  return trailers
+export function cleanTrailers(fields: HeaderList): HeaderList | undefined {
+  const trailers = without(fields, (name) => hopByHop.has(name) || notInTrailers.has(name))
+  return trailers.length === 0 ? undefined : trailers
 }
 
 /** For an answer that switches protocols: the connection is what it is about. */
-export function upgradeHead(fields: Fields): HeaderList {
-  const headers: HeaderList = ['connection', 'Upgrade']
-  for (const name in fields) {
-    if (name === 'upgrade' || !hopByHop.has(name)) add(headers, name, fields[name])
-  }
-  return headers
+export function upgradeHead(fields: HeaderList): HeaderList {
+  const isDropped = (name: string) => name !== 'upgrade' && hopByHop.has(name)
+  return ['connection', 'Upgrade', ...without(fields, isDropped)]
 }
 
-function add(headers: HeaderList, name: string, value: string | string[] | undefined): void {
-  if (typeof value === 'string') headers.push(name, value)
-  else for (const one of value ?? []) headers.push(name, one)
+function without(fields: HeaderList, isDropped: (name: string) => boolean): HeaderList {
+  const kept: HeaderList = []
+  for (let at = 0; at < fields.length; at += 2) {
+    const name = fields[at] as string
+    if (!isDropped(name)) kept.push(name, fields[at + 1] as string)
+  }
+  return kept
 }
 
 /** Undefined where it names nothing but what is dropped anyway. */
-function nominatedBy(connection: string | string[]): ReadonlySet<string> | undefined {
+function nominatedBy(connection: string): ReadonlySet<string> | undefined {
   if (connection === 'keep-alive' || connection === 'close') return undefined
-  const tokens = String(connection).toLowerCase().split(',')
-  return new Set(tokens.map((token) => token.trim()))
+  return new Set(connection.split(',').map((token) => token.trim()))
 }

@@ -4,9 +4,8 @@
  * ejects it for a while.
  */
 
-import { isIP } from 'node:net'
-import { buildConnector, Pool } from 'undici'
 import type { UpstreamSection } from '../../policy/gateway-section.ts'
+import { ConnectionPool, type PoolTls } from './http1/connection-pool.ts'
 import { Places } from './places.ts'
 
 /** What is read from files once, for all targets of an upstream. */
@@ -17,14 +16,11 @@ export interface TargetTls {
   readonly serverName: string | undefined
 }
 
-/** Answers of honest servers have far less; more would only fill memory. */
-const RESPONSE_HEADER_BYTES_MAX = 64 * 1_024
-
 export class Target {
   readonly origin: string
-  readonly pool: Pool
-  /** Goes with every request, so that no Host of a client decides whose certificate is expected. */
-  readonly serverName: string
+  /** As it is called in `Host`. */
+  readonly host: string
+  readonly pool: ConnectionPool
   readonly places: Places
   isHealthy = true
   #failures = 0
@@ -34,23 +30,18 @@ export class Target {
   constructor(origin: string, settings: UpstreamSection, tls: TargetTls | undefined) {
     this.origin = origin
     this.#ejection = settings.ejection
-    this.serverName = tls?.serverName ?? new URL(origin).hostname
     this.places = new Places({
       connectionsMax: settings.connectionsMax,
       placesMax: settings.waitingMax,
       clientShareMax: settings.clientShareMax,
       waitMsMax: settings.timeouts.wait,
     })
-    // Requests wait in their places, not here. A check must not fail because others are waiting.
-    const forChecks = settings.healthCheck === undefined ? 0 : 1
-    this.pool = new Pool(origin, {
-      connections: settings.connectionsMax + forChecks,
-      pipelining: 1,
-      allowH2: false,
-      maxHeaderSize: RESPONSE_HEADER_BYTES_MAX,
-      headersTimeout: settings.timeouts.response,
-      bodyTimeout: settings.timeouts.idle,
-      connect: connector(settings, tls, this.serverName),
+    const url = new URL(origin)
+    this.host = url.host
+    this.pool = new ConnectionPool({
+      origin: url,
+      timeouts: settings.timeouts,
+      tls: url.protocol === 'https:' ? poolTls(url, tls) : undefined,
     })
   }
 
@@ -71,19 +62,8 @@ export class Target {
   }
 }
 
-function connector(
-  { timeouts }: UpstreamSection,
-  tls: TargetTls | undefined,
-  serverName: string,
-): buildConnector.connector {
-  const connect = buildConnector({
-    timeout: timeouts.connect,
-    allowH2: false,
-    ...(tls?.ca && { ca: tls.ca }),
-    ...(tls?.cert && { cert: tls.cert }),
-    ...(tls?.key && { key: tls.key }),
-  })
-  // A name that is an address is checked as an address, and is nothing to ask a server for.
-  const name = isIP(serverName.replace(/^\[|\]$/g, '')) === 0 ? serverName : ''
-  return (options, callback) => connect({ ...options, servername: name }, callback)
+/** No Host of a client decides whose certificate is expected. */
+function poolTls({ hostname }: URL, tls: TargetTls | undefined): PoolTls {
+  const { ca, cert, key, serverName = hostname } = tls ?? {}
+  return { ca, cert, key, serverName }
 }

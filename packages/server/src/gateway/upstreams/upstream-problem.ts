@@ -4,10 +4,10 @@ import type { GatewayResponse } from '../message.ts'
 import { refusal } from '../refusal.ts'
 
 const details: Readonly<Record<string, readonly [status: number, detail: string]>> = {
-  UND_ERR_CONNECT_TIMEOUT: [504, 'The upstream could not be reached in time.'],
-  UND_ERR_HEADERS_TIMEOUT: [504, 'The upstream did not answer in time.'],
-  UND_ERR_BODY_TIMEOUT: [504, 'The upstream did not answer in time.'],
-  UND_ERR_HEADERS_OVERFLOW: [502, 'The upstream answered with too many header fields.'],
+  UPSTREAM_CONNECT_TIMEOUT: [504, 'The upstream could not be reached in time.'],
+  UPSTREAM_RESPONSE_TIMEOUT: [504, 'The upstream did not answer in time.'],
+  UPSTREAM_IDLE_TIMEOUT: [504, 'The upstream did not answer in time.'],
+  UPSTREAM_HEAD_TOO_LARGE: [502, 'The upstream answered with too many header fields.'],
   ECONNREFUSED: [502, 'The upstream could not be reached.'],
   EHOSTUNREACH: [502, 'The upstream could not be reached.'],
   ENETUNREACH: [502, 'The upstream could not be reached.'],
@@ -22,7 +22,7 @@ const details: Readonly<Record<string, readonly [status: number, detail: string]
 
 /** Errors of a connection that was there: it ended before an answer began. */
 const brokenCodes: ReadonlySet<string> = new Set([
-  ...['UND_ERR_SOCKET', 'ECONNRESET', 'EPIPE', 'ECONNREFUSED', 'ECONNABORTED'],
+  ...['UPSTREAM_CLOSED', 'ECONNRESET', 'EPIPE', 'ECONNREFUSED', 'ECONNABORTED'],
 ])
 
 export function upstreamProblem(error: Error): GatewayResponse {

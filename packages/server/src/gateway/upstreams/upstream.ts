@@ -60,13 +60,13 @@ export class Upstream implements Attempts {
     while (!this.#isDestroyed && this.#isInUse()) {
       await sleep(LOOK_INTERVAL_MS, undefined, { ref: false })
     }
-    await this.destroy()
+    this.destroy()
   }
 
-  async destroy(): Promise<void> {
+  destroy(): void {
     this.#isDestroyed = true
     this.#stopChecks()
-    await Promise.all(this.targets.map(({ pool }) => pool.destroy()))
+    for (const { pool } of this.targets) pool.destroy()
   }
 
   async #takeBody(request: GatewayRequest): Promise<GatewayResponse> {

@@ -9,6 +9,7 @@
 import { TidegateError } from '../../errors.ts'
 import { type BatchCall, type Waiting, writeCalls, writeGeneralCall } from './batch.ts'
 import { slotOf } from './cluster-slot.ts'
+import { LoopLoad } from './loop-load.ts'
 import type { ScriptRunner } from './script-runner.ts'
 import type { ServerTime } from './server-time.ts'
 
@@ -28,6 +29,9 @@ const IN_FLIGHT_MAX = 8
 /** Commands with at least so many charges keep the server busy with half as many under way. */
 const LARGE_BATCH = 16
 const IN_FLIGHT_LARGE_MAX = 4
+
+/** Charges of a command that is not the last: parts are smaller only where there is time for it. */
+const BUSY_PART_MIN = 32
 
 /**
  * Charges that wait to be sent. Each takes some 300 bytes; a server that is this far behind would
@@ -54,6 +58,9 @@ export class Dispatch {
   /** None on a single server. */
   readonly #lanes: Map<number, Lane> | undefined
   readonly #onlyLane = newLane(0)
+  readonly #load = new LoopLoad()
+  /** Lanes that are about to send, all together. */
+  #scheduled: Lane[] = []
   #waitingCount = 0
 
   constructor(runner: ScriptRunner, time: ServerTime, isCluster: boolean) {
@@ -81,20 +88,35 @@ export class Dispatch {
     return lane
   }
 
-  /** After everything that is ready to run now, so that what comes together travels together. */
+  /**
+   * After everything that is ready to run now, so that what comes together travels together. In a
+   * busy process, after all that this look at its sockets has brought.
+   */
   #schedule(lane: Lane): void {
     lane.isScheduled = true
-    queueMicrotask(() => {
+    this.#scheduled.push(lane)
+    if (this.#scheduled.length > 1) return
+    const isBusy = this.#load.isBusy()
+    const flush = () => this.#flushScheduled(isBusy)
+    if (isBusy) setImmediate(flush)
+    else queueMicrotask(flush)
+  }
+
+  #flushScheduled(isBusy: boolean): void {
+    const lanes = this.#scheduled
+    this.#scheduled = []
+    for (const lane of lanes) {
       lane.isScheduled = false
-      this.#flush(lane)
-    })
+      this.#flush(lane, isBusy ? BUSY_PART_MIN : 1)
+    }
   }
 
   /** In parts, so that the server works on one while this process reads the reply to another. */
-  #flush(lane: Lane): void {
+  #flush(lane: Lane, partMin: number): void {
     while (lane.waiting.length > 0 && lane.inFlight < inFlightMax(lane)) {
       const { length } = lane.waiting
-      const share = Math.min(Math.ceil(length / (inFlightMax(lane) - lane.inFlight)), BATCH_MAX)
+      const part = Math.max(Math.ceil(length / (inFlightMax(lane) - lane.inFlight)), partMin)
+      const share = Math.min(part, length, BATCH_MAX)
       lane.batchSize = share
       const batch = share === length ? lane.waiting : lane.waiting.splice(0, share)
       if (batch === lane.waiting) lane.waiting = []

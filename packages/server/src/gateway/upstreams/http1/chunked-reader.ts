@@ -1,0 +1,95 @@
+/** A body in chunks, read strictly. https://www.rfc-editor.org/rfc/rfc9112#section-7.1 */
+
+import type { HeaderList } from '../../message.ts'
+import { readTrailers } from './read-head.ts'
+import { invalidAnswer, upstreamError } from './upstream-error.ts'
+
+/** A size and what may follow it. */
+const SIZE_LINE_BYTES_MAX = 1_024
+
+const TRAILER_BYTES_MAX = 16 * 1_024
+
+const LF = 0x0a
+const LINE_END = '\r\n'
+const EMPTY_LINE = '\r\n\r\n'
+
+/** Extensions mean nothing to us, but nothing else may hide in them. */
+const sizeLine = /^([0-9A-Fa-f]{1,12})[\t ]*(?:;[\t\x20-\x7e\x80-\xff]*)?\r$/
+
+type State = 'size' | 'data' | 'data-end' | 'trailers' | 'done'
+
+export class ChunkedReader {
+  readonly #onData: (chunk: Buffer) => void
+  #state: State = 'size'
+  #left = 0
+  /** A line, or the trailers, as far as they are here. */
+  #text = ''
+  trailers: HeaderList | undefined
+
+  constructor(onData: (chunk: Buffer) => void) {
+    this.#onData = onData
+  }
+
+  get isDone(): boolean {
+    return this.#state === 'done'
+  }
+
+  /** Returns where the body ended, or the length of the piece. */
+  read(piece: Buffer, start: number): number {
+    let at = start
+    while (at < piece.length && this.#state !== 'done') {
+      if (this.#state === 'data') at = this.#readData(piece, at)
+      else if (this.#state === 'trailers') at = this.#readTrailers(piece, at)
+      else at = this.#readLine(piece, at)
+    }
+    return at
+  }
+
+  #readData(piece: Buffer, at: number): number {
+    const end = Math.min(piece.length, at + this.#left)
+    this.#left -= end - at
+    if (this.#left === 0) this.#state = 'data-end'
+    this.#onData(piece.subarray(at, end))
+    return end
+  }
+
+  /** The one with a size, or the empty one behind the bytes of a chunk. */
+  #readLine(piece: Buffer, at: number): number {
+    const found = piece.indexOf(LF, at)
+    const end = found === -1 ? piece.length : found
+    if (this.#text.length + end - at > SIZE_LINE_BYTES_MAX) {
+      throw invalidAnswer('the line with the size of a chunk is too long')
+    }
+    this.#text += piece.toString('latin1', at, end)
+    if (found === -1) return end
+    if (this.#state === 'size') this.#useSize(this.#text)
+    else if (this.#text === '\r') this.#state = 'size'
+    else throw invalidAnswer('a chunk is longer than its size')
+    this.#text = ''
+    return end + 1
+  }
+
+  #useSize(line: string): void {
+    const size = sizeLine.exec(line)?.[1]
+    if (size === undefined) throw invalidAnswer('a chunk has no valid size')
+    this.#left = Number.parseInt(size, 16)
+    this.#state = this.#left === 0 ? 'trailers' : 'data'
+  }
+
+  #readTrailers(piece: Buffer, at: number): number {
+    const before = this.#text.length
+    const text = this.#text + piece.toString('latin1', at, at + TRAILER_BYTES_MAX)
+    const end = text.startsWith(LINE_END) ? 0 : text.indexOf(EMPTY_LINE)
+    if (end === -1) {
+      if (text.length > TRAILER_BYTES_MAX) {
+        throw upstreamError('UPSTREAM_HEAD_TOO_LARGE', 'the trailers of the answer are too large')
+      }
+      this.#text = text
+      return piece.length
+    }
+    this.trailers = readTrailers(text.slice(0, end))
+    this.#state = 'done'
+    const length = end === 0 ? LINE_END.length : end + EMPTY_LINE.length
+    return at + length - before
+  }
+}
