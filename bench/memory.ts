@@ -1,86 +1,136 @@
 /**
- * Decisions per second in memory, over 10,000 keys: ours against rate-limiter-flexible's
- * RateLimiterMemory, which has no synchronous call. Three situations: nearly everything is denied
- * (10 per second, the first example in both READMEs), a mix (100 per second), and nothing is
- * denied. Each runs in a process of its own, as an application would.
- *
- * The floor is what no limiter can do without, reading the clock and finding the key: where nothing
- * is denied, that alone is most of a decision.
+ * Decisions in memory. Each situation runs in a process of its own, as an application would, and
+ * the limiters take turns in it.
  */
 
 import { fork } from 'node:child_process'
-import { once } from 'node:events'
-import { RateLimiterMemory } from 'rate-limiter-flexible'
-import { createLimiter, tokenBucket } from 'tidegate'
-import { type Contender, compare } from './parts/compare.ts'
+import { packageVersion } from './harness/machine.ts'
+import type { Part, Run } from './harness/part.ts'
+import { median } from './harness/rounds.ts'
+import type { MemoryMessage, MemoryPlan } from './parts/memory-situation.ts'
 
-const KEYS = 10_000
-const DECISIONS = 1_000_000
+export const part: Part = {
+  name: 'memory',
+  title: 'Decisions in memory',
+  compares:
+    'Decisions per second over 10,000 keys in one process: `checkSync` and `await check` ' +
+    "against rate-limiter-flexible's `RateLimiterMemory`, which has no synchronous call. Three " +
+    'situations: a flood, where 90 of 100 calls for a key are denied; a mix, where half of ' +
+    'them are; and a limit so high that none is.',
+  async run(run) {
+    run.uses('rate-limiter-flexible', packageVersion('rate-limiter-flexible') ?? 'unknown')
+    const found: Found[] = []
+    for (const situation of situations) {
+      const figures = await inProcess(run, situation)
+      found.push({ situation, figures })
+      for (const { name, ours, aim } of calls) compare(run, { situation, figures }, name, ours, aim)
+    }
+    report(run, found)
+    run.note(
+      'The floor is what no limiter can do without: reading the clock and finding the key. ' +
+        'Where nothing is denied, that alone is most of a decision, and no limiter can be faster.',
+    )
+  },
+}
 
-const keys = Array.from({ length: KEYS }, (_, at) => `user:${at}`)
-const keyAt = (call: number) => keys[call % KEYS] as string
+interface Situation {
+  readonly name: string
+  readonly title: string
+  readonly limit: number
+  /** In one round, which takes far less than a minute: so it says how many are denied. */
+  readonly callsPerKey: number
+}
 
-const situations = [
-  { title: '10 per second and key: a flood', limit: 10 },
-  { title: '100 per second and key: a mix', limit: 100 },
-  { title: '1,000,000 per second and key: all admitted', limit: 1_000_000 },
+type Figures = Readonly<Record<string, readonly number[]>>
+
+interface Found {
+  readonly situation: Situation
+  readonly figures: Figures
+}
+
+const situations: readonly Situation[] = [
+  { name: 'flood', title: 'a flood: 90 of 100 calls are denied', limit: 10, callsPerKey: 100 },
+  { name: 'mix', title: 'a mix: 100 of 200 calls are denied', limit: 100, callsPerKey: 200 },
+  {
+    name: 'admitted',
+    title: 'none is denied',
+    limit: 1_000_000,
+    callsPerKey: 100,
+  },
 ]
 
-const situation = situations[Number(process.argv[2])]
-if (situation === undefined) {
-  for (const at of situations.keys()) await once(fork(import.meta.filename, [String(at)]), 'exit')
-} else {
-  const { title, limit } = situation
-  const peer = flexible(limit)
-  await compare({ title: `${title}, checkSync`, ours: sync(limit), peer, ratioMin: 5 })
-  await compare({ title: `${title}, await check`, ours: async(limit), peer, ratioMin: 2 })
-  await compare({ title: `${title}, the floor`, ours: floor(), peer })
-  process.exit(0)
+const PEER = 'rate-limiter-flexible'
+const FLOOR = 'the floor'
+
+const calls = [
+  { name: 'sync', ours: 'Tidegate checkSync', aim: 5 },
+  { name: 'async', ours: 'Tidegate check', aim: 2 },
+] as const
+
+function inProcess(run: Run, { title, limit, callsPerKey }: Situation): Promise<Figures> {
+  const size = run.isQuick ? { keys: 1_000, rounds: 2 } : { keys: 10_000, rounds: 7 }
+  const plan: MemoryPlan = { ...size, limit, callsPerKey }
+  const program = new URL('./parts/memory-situation.ts', import.meta.url)
+  const child = fork(program, [JSON.stringify(plan)])
+  run.onStop(() => child.kill())
+  return new Promise((resolve, reject) => {
+    child.once('exit', (code) => reject(new Error(`a situation ended with exit code ${code}`)))
+    child.on('message', (message: MemoryMessage) => {
+      if ('figures' in message) resolve(message.figures)
+      else run.progress(`${title}: ${message.progress}`)
+    })
+  })
 }
 
-function sync(limit: number): Contender {
-  const limiter = createLimiter({ limit: tokenBucket({ limit, per: '1s' }) })
-  const run = () => {
-    for (let at = 0; at < DECISIONS; at++) limiter.checkSync(keyAt(at))
-  }
-  return { name: 'tidegate checkSync', run: () => timed(run) }
+function compare(
+  run: Run,
+  { situation, figures }: Found,
+  name: string,
+  ours: string,
+  aim: number,
+): void {
+  const peers = figures[PEER] ?? []
+  run.compared({
+    name: `memory-${situation.name}-${name}`,
+    what: situation.title,
+    ours,
+    peer: PEER,
+    unit: 'decisions per second',
+    rounds: (figures[ours] ?? []).map((own, at) => ({ ours: own, peer: peers[at] ?? Number.NaN })),
+    aim,
+    reason:
+      'Reading the clock and finding the key, which no limiter can do without, would by ' +
+      'themselves be ' +
+      `${(median(figures[FLOOR] ?? []) / median(peers)).toFixed(1)} times the peer.`,
+  })
 }
 
-function async(limit: number): Contender {
-  const limiter = createLimiter({ limit: tokenBucket({ limit, per: '1s' }) })
-  const run = async () => {
-    for (let at = 0; at < DECISIONS; at++) await limiter.check(keyAt(at))
-  }
-  return { name: 'tidegate await check', run: () => timed(run) }
-}
-
-function floor(): Contender {
-  const lastAt = new Map(keys.map((key) => [key, 0]))
-  let newest = 0
-  const run = () => {
-    for (let at = 0; at < DECISIONS; at++) {
-      newest = Math.max(newest, Date.now() + (lastAt.get(keyAt(at)) ?? 0))
-    }
-  }
-  return { name: 'Date.now() and Map.get() alone', run: () => timed(run) }
-}
-
-function flexible(points: number): Contender {
-  const limiter = new RateLimiterMemory({ points, duration: 1 })
-  const run = async () => {
-    for (let at = 0; at < DECISIONS; at++) {
-      try {
-        await limiter.consume(keyAt(at))
-      } catch {
-        // Denied: this is how it tells.
-      }
-    }
-  }
-  return { name: 'rate-limiter-flexible await consume', run: () => timed(run) }
-}
-
-async function timed(run: () => void | Promise<void>): Promise<number> {
-  const start = process.hrtime.bigint()
-  await run()
-  return (DECISIONS * 1e9) / Number(process.hrtime.bigint() - start)
+function report(run: Run, found: readonly Found[]): void {
+  const names = [...calls.map(({ ours }) => ours), PEER, FLOOR]
+  const isOurs = (name: string) => name.startsWith('Tidegate')
+  const perSecond = ({ figures }: Found, name: string) => median(figures[name] ?? [])
+  run.table({
+    name: 'memory',
+    title: 'Decisions per second, medians',
+    columns: found.map(({ situation }) => ({ name: situation.title, digits: 0 })),
+    rows: names.map((name) => ({
+      name,
+      isOurs: isOurs(name),
+      cells: found.map((each) => perSecond(each, name)),
+    })),
+  })
+  run.chart({
+    name: 'memory',
+    title: 'Decisions per second in memory',
+    kind: 'bars',
+    xLabel: 'situation',
+    yLabel: 'decisions per second, one process, 10,000 keys',
+    series: names
+      .filter((name) => name !== FLOOR)
+      .map((name) => ({
+        name,
+        isOurs: isOurs(name),
+        points: found.map((each) => ({ x: each.situation.title, y: perSecond(each, name) })),
+      })),
+  })
 }

@@ -1,111 +1,143 @@
-/**
- * The same outage for several limiters: Redis is killed and started again, then stopped and
- * continued. Each limiter is a process of its own with 200 requests a second, on the same server at
- * the same time. What is told is how long a request had to wait for its answer.
- *
- * All of them are to go on without Redis: ours by `onStoreError: 'open'`, which is the default,
- * rate-limiter-flexible by its insurance limiter, express-rate-limit by `passOnStoreError`. The
- * client is ioredis with its default options, unless the row says otherwise. rate-limit-redis is
- * not installed here; express-rate-limit has a store of the same kind instead.
- */
+/** The same outages for several limiters: how long a request has to wait for its answer. */
 
-import { type ChildProcess, fork } from 'node:child_process'
-import { once } from 'node:events'
-import { setTimeout as last } from 'node:timers/promises'
-import { machineNowMs } from '../test/faults/machine-clock.ts'
-import { type RedisServer, startRedis } from '../test/servers/redis.ts'
-import type { Answer } from './parts/outage-contender.ts'
+import { packageVersion, redisVersion } from './harness/machine.ts'
+import type { Part, Run } from './harness/part.ts'
+import { median } from './harness/rounds.ts'
+import {
+  ON_TIME_MS,
+  type OutageFigure,
+  outageNames,
+  type Scenario,
+  scenarios,
+} from './parts/outage-figures.ts'
+import { type OutageTimes, runScenario } from './parts/outage-scenario.ts'
 
-const names = [
-  'express-rate-limit',
-  'rate-limiter-flexible',
-  'rate-limiter-flexible, no offline queue',
-  'tidegate',
-  'tidegate, recommended options',
+export const part: Part = {
+  name: 'outage',
+  title: 'When Redis is killed, stopped or slow',
+  compares:
+    'Each limiter is a process of its own with 200 requests per second over 1,000 keys, all on ' +
+    'the same Redis server at the same time, while it is killed and started again, stopped ' +
+    '(SIGSTOP) and continued, and 200 ms away. All are to go on without Redis: Tidegate by ' +
+    '`onStoreError: open`, its default, rate-limiter-flexible by an insurance limiter, ' +
+    'express-rate-limit by `passOnStoreError`. The client is ioredis with its default options, ' +
+    'unless the row says otherwise.',
+  async run(run) {
+    run.uses('Redis', redisVersion())
+    for (const name of packages) run.uses(name, packageVersion(name) ?? 'unknown')
+    const times = run.isQuick ? quickTimes : fullTimes
+    const find = async (scenario: Scenario): Promise<Found> => ({
+      ...scenario,
+      figures: await runScenario(run, scenario, times),
+    })
+    // Side by side they disturb one another, which is good enough for a quick look.
+    const found = run.isQuick ? await Promise.all(scenarios.map(find)) : []
+    if (!run.isQuick) for (const scenario of scenarios) found.push(await find(scenario))
+    report(run, found, times)
+    run.note(
+      'Tidegate answers within its deadline of 15 ms, and without asking Redis while its ' +
+        'circuit breaker is open. It asks again from time to time: that is what its way back ' +
+        'takes.',
+    )
+  },
+}
+
+interface Found {
+  readonly name: string
+  readonly title: string
+  /** Of every limiter, one for each outage. */
+  readonly figures: ReadonlyMap<string, readonly OutageFigure[]>
+}
+
+const packages = ['ioredis', 'rate-limiter-flexible', 'express-rate-limit', 'rate-limit-redis']
+
+const fullTimes: OutageTimes = { rounds: 3, warmUpMs: 2_000, outageMs: 5_000, afterMs: 4_000 }
+const quickTimes: OutageTimes = { rounds: 1, warmUpMs: 500, outageMs: 1_000, afterMs: 1_200 }
+
+const OURS = 'Tidegate'
+const peers = ['rate-limiter-flexible', 'express-rate-limit']
+
+/** What is compared: a title for the unit, and the figure of one outage. */
+const measures = [
+  { name: 'answer', unit: 'ms to the first answer', of: ({ firstMs }: OutageFigure) => firstMs },
+  {
+    name: 'recovery',
+    unit: 'ms until Redis counts again',
+    of: ({ sharedAgainMs, watchedMs }: OutageFigure) => sharedAgainMs ?? watchedMs,
+  },
 ]
 
-const OUTAGE_MS = Number(process.env.OUTAGE_MS ?? 12_000)
-const AFTER_MS = Number(process.env.AFTER_MS ?? 10_000)
-const WARM_UP_MS = 2_000
-const ON_TIME_MS = 15
-
-interface Outage {
-  readonly title: string
-  readonly startedMs: number
-  readonly endedMs: number
-  readonly watchedUntilMs: number
+function report(run: Run, found: readonly Found[], { outageMs }: OutageTimes): void {
+  const seconds = outageMs / 1_000
+  for (const { name: measure, unit, of } of measures) {
+    for (const peer of peers) {
+      for (const { name, title, figures } of found) {
+        const theirs = figures.get(peer) ?? []
+        run.compared({
+          name: `outage-${name}-${measure}-${peer}`,
+          what: `${title} for ${seconds} s`,
+          ours: OURS,
+          peer,
+          unit,
+          isLessBetter: true,
+          rounds: (figures.get(OURS) ?? []).map((own, at) => ({
+            ours: of(own),
+            peer: of(theirs[at] as OutageFigure),
+          })),
+          ...(measure === 'recovery' && {
+            reason:
+              'The peer has let requests wait for Redis and goes on at once; our circuit breaker ' +
+              'waits between two attempts.',
+          }),
+        })
+      }
+    }
+  }
+  for (const each of found) scenarioTable(run, each, seconds)
+  run.chart({
+    name: 'outage',
+    title: `Redis is away for ${seconds} s: how long until the first answer`,
+    kind: 'bars',
+    xLabel: 'outage',
+    yLabel: 'milliseconds from the beginning of the outage',
+    series: [OURS, ...peers].map((name) => ({
+      name,
+      isOurs: name === OURS,
+      points: found.map(({ title, figures }) => ({
+        x: title,
+        y: Math.round(medianOf(figures.get(name) ?? [], ({ firstMs }) => firstMs)),
+      })),
+    })),
+  })
 }
 
-const redis = await startRedis()
-const contenders = await Promise.all(names.map((name) => start(name, redis)))
-await last(WARM_UP_MS)
-const killed = await outage(
-  'Redis killed',
-  () => redis.kill('SIGKILL'),
-  () => redis.restart(),
-)
-const stopped = await outage(
-  'Redis stopped',
-  () => redis.kill('SIGSTOP'),
-  async () => redis.kill('SIGCONT'),
-)
-const answers = await Promise.all(contenders.map(({ child }) => answersOf(child)))
-for (const each of [killed, stopped]) report(each, answers)
-for (const { child } of contenders) child.disconnect()
-await redis.stop()
-
-async function start(name: string, { url }: RedisServer) {
-  const child = fork(new URL('./parts/outage-contender.ts', import.meta.url), [name, url])
-  await once(child, 'message')
-  return { child }
+function scenarioTable(run: Run, { name, title, figures }: Found, seconds: number): void {
+  run.table({
+    name: `outage-${name}`,
+    title: `${title} for ${seconds} s, in ms, medians of the outages`,
+    columns: [
+      { name: 'first answer', digits: 0 },
+      { name: 'longest wait', digits: 0 },
+      { name: `% answered within ${ON_TIME_MS} ms`, digits: 1 },
+      { name: 'Redis counts again after', digits: 0 },
+    ],
+    rows: outageNames.map((limiter) => {
+      const all = figures.get(limiter) ?? []
+      const isBack = all.every(({ sharedAgainMs }) => sharedAgainMs !== undefined)
+      return {
+        name: limiter,
+        isOurs: limiter.startsWith(OURS),
+        cells: [
+          medianOf(all, ({ firstMs }) => firstMs),
+          medianOf(all, ({ longestMs }) => longestMs),
+          medianOf(all, ({ onTimeShare }) => onTimeShare * 100),
+          isBack ? medianOf(all, ({ sharedAgainMs }) => sharedAgainMs ?? 0) : 'not seen',
+        ],
+      }
+    }),
+  })
 }
 
-async function outage(title: string, begin: () => void, end: () => Promise<void>): Promise<Outage> {
-  const startedMs = machineNowMs()
-  begin()
-  await last(OUTAGE_MS)
-  await end()
-  const endedMs = machineNowMs()
-  await last(AFTER_MS)
-  return { title, startedMs, endedMs, watchedUntilMs: machineNowMs() }
-}
-
-async function answersOf(child: ChildProcess): Promise<Answer[]> {
-  child.send('report')
-  const [answers] = (await once(child, 'message')) as [Answer[]]
-  return answers
-}
-
-function report(outage: Outage, all: readonly Answer[][]): void {
-  const seconds = (OUTAGE_MS / 1000).toFixed(0)
-  console.log(`${outage.title} for ${seconds} s`)
-  const heading = ['', 'first answer', 'longest wait', `within ${ON_TIME_MS} ms`, 'shared again']
-  console.log(line(heading))
-  for (const [at, name] of names.entries())
-    console.log(line([name, ...cells(outage, all[at] ?? [])]))
-  console.log()
-}
-
-function cells({ startedMs, endedMs, watchedUntilMs }: Outage, all: readonly Answer[]): string[] {
-  const meanwhile = all.filter((each) => each.startedMs >= startedMs && each.startedMs < endedMs)
-  const firstMs = Math.min(...meanwhile.map(({ answeredMs = watchedUntilMs }) => answeredMs))
-  const waitedMs = meanwhile.map((each) => (each.answeredMs ?? watchedUntilMs) - each.startedMs)
-  const onTime = waitedMs.filter((ms) => ms <= ON_TIME_MS).length / meanwhile.length
-  const next = all.find((each) => each.startedMs >= endedMs && each.isShared)
-  const isEndless = meanwhile.some(({ answeredMs }) => answeredMs === undefined)
-  const longest = duration(Math.max(...waitedMs))
-  return [
-    duration(firstMs - startedMs),
-    isEndless ? `> ${longest}` : longest,
-    `${(100 * onTime).toFixed(1)} %`,
-    next === undefined ? 'not seen' : duration((next.answeredMs ?? watchedUntilMs) - endedMs),
-  ]
-}
-
-function duration(ms: number): string {
-  return ms < 1000 ? `${ms.toFixed(1)} ms` : `${(ms / 1000).toFixed(2)} s`
-}
-
-function line([first = '', ...rest]: readonly string[]): string {
-  return `  ${first.padEnd(40)} ${rest.map((cell) => cell.padStart(13)).join(' ')}`
+function medianOf(all: readonly OutageFigure[], of: (figure: OutageFigure) => number): number {
+  return median(all.map(of))
 }

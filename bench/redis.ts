@@ -1,111 +1,126 @@
-/**
- * Decisions per second on one Redis server, over 10,000 keys, at several numbers of calls in
- * flight: ours against rate-limiter-flexible's RateLimiterRedis on the same server and the same
- * kind of client, and against a bare pipelined INCR as what the client and the server can do at
- * most. Also the 99th percentile of the time of a call, and processor time, this process's and the
- * server's.
- */
+/** Decisions on one Redis server, at several numbers of calls in flight and over several keys. */
 
 import { Redis } from 'ioredis'
-import { RateLimiterRedis } from 'rate-limiter-flexible'
-import { createLimiter, tokenBucket } from 'tidegate'
-import { redisStore } from 'tidegate/redis'
 import { startRedis } from '../test/servers/redis.ts'
+import { packageVersion, redisVersion } from './harness/machine.ts'
+import type { Part, Run } from './harness/part.ts'
+import { evenKeys, zipfKeys } from './parts/draws.ts'
+import { OURS, PEER, YARDSTICK } from './parts/redis-load.ts'
+import {
+  compareOnRedis,
+  medianOf,
+  type RedisFound,
+  type RedisSituation,
+} from './parts/redis-situations.ts'
+
+export const part: Part = {
+  name: 'redis',
+  title: 'Decisions on one Redis server',
+  compares:
+    "One process against rate-limiter-flexible's `RateLimiterRedis`, on the same server and " +
+    'the same ioredis client, with 1 to 256 calls in flight over 10,000 keys, and with 256 ' +
+    'over keys that differ in how often they are asked for. A bare pipelined `INCR` shows what ' +
+    'the client and the server can do at most.',
+  async run(run) {
+    run.uses('Redis', redisVersion())
+    for (const name of ['ioredis', 'rate-limiter-flexible']) {
+      run.uses(name, packageVersion(name) ?? 'unknown')
+    }
+    const server = await startRedis()
+    run.onStop(() => server.stop())
+    const client = new Redis(server.url)
+    const observer = new Redis(server.url)
+    for (const each of [client, observer]) run.onStop(() => each.disconnect())
+    const found = await compareOnRedis(run, situations(run), {
+      client,
+      servers: [observer],
+      rounds: run.isQuick ? 2 : 5,
+    })
+    drawInFlight(run, found.slice(0, inFlights.length))
+    drawKeys(run, found)
+    run.note(
+      'With many calls in flight, Tidegate judges many of them in one script call. With one or ' +
+        'a few there is nothing to gather, and a decision costs one round trip, as it does for ' +
+        'everybody.',
+    )
+    run.note(
+      'A key that is asked for very often is answered from units that Redis has set aside for ' +
+        'the process, exactly: see [hot keys](hot-keys.md).',
+    )
+  },
+}
 
 const KEYS = 10_000
-const CALLS = Number(process.env.CALLS ?? 60_000)
-const ROUNDS = Number(process.env.ROUNDS ?? 5)
 
-const keys = Array.from({ length: KEYS }, (_, at) => `user:${at}`)
-
-interface Contender {
-  readonly name: string
-  call(key: string): Promise<unknown>
-}
-
-interface Round {
-  readonly perSecond: number
-  readonly p99Ms: number
-  readonly cpuUs: number
-}
-
-const server = await startRedis()
-const client = new Redis(server.url)
-const limiter = createLimiter({
-  limit: tokenBucket({ limit: 60_000, per: '1m' }),
-  store: redisStore(client),
-})
-const flexible = new RateLimiterRedis({ storeClient: client, points: 60_000, duration: 60 })
-const contenders: Contender[] = [
-  { name: 'tidegate', call: (key) => limiter.check(key) },
-  { name: 'rate-limiter-flexible', call: (key) => flexible.consume(key) },
-  { name: 'bare INCR', call: (key) => client.incr(`incr:${key}`) },
+const inFlights = [
+  { inFlight: 1, aim: 0.95 },
+  { inFlight: 8, aim: 1 },
+  { inFlight: 32, aim: 1.5 },
+  { inFlight: 256, aim: 4 },
 ]
-const aims = new Map([
-  [256, 4],
-  [32, 1.5],
-  [8, 1],
-  [1, 0.95],
-])
 
-for (const [inFlight, aim] of aims) {
-  const rounds = contenders.map((): Round[] => [])
-  for (let round = 0; round <= ROUNDS; round++) {
-    for (const [at, contender] of contenders.entries()) {
-      const calls = inFlight === 1 ? CALLS / 6 : CALLS
-      const result = await run(contender, inFlight, calls)
-      if (round > 0) rounds[at]?.push(result)
-    }
-  }
-  report(inFlight, aim, rounds)
-}
-await client.quit()
-await server.stop()
-
-async function run({ call }: Contender, inFlight: number, calls: number): Promise<Round> {
-  const times = new Float64Array(calls)
-  let next = 0
-  const worker = async () => {
-    for (let at = next++; at < calls; at = next++) {
-      const start = performance.now()
-      await call(keys[at % KEYS] as string)
-      times[at] = performance.now() - start
-    }
-  }
-  const [ownBefore, serverBefore] = [process.cpuUsage(), await serverCpuUs()]
-  const start = performance.now()
-  await Promise.all(Array.from({ length: inFlight }, worker))
-  const elapsedMs = performance.now() - start
-  const own = process.cpuUsage(ownBefore)
-  const cpuUs = own.user + own.system + (await serverCpuUs()) - serverBefore
-  times.sort()
-  const p99Ms = times[Math.floor(calls * 0.99)] as number
-  return { perSecond: (calls * 1000) / elapsedMs, p99Ms, cpuUs: cpuUs / calls }
+function situations({ isQuick }: Run): RedisSituation[] {
+  const calls = isQuick ? 8_000 : 60_000
+  const reason =
+    'With so few calls in flight the time is that of the round trip, and a deadline and a ' +
+    'circuit breaker come on top.'
+  const even = inFlights.map(({ inFlight, aim }) => ({
+    name: `redis-${inFlight}-uniform`,
+    what: `10,000 keys, ${inFlight} in flight`,
+    inFlight,
+    calls: inFlight === 1 ? calls / 4 : calls,
+    keys: evenKeys(KEYS),
+    limitPerMinute: 60_000,
+    aim,
+    ...(inFlight < 32 && { reason }),
+  }))
+  const rest = { inFlight: 256, calls: calls * 2, limitPerMinute: 1_000_000_000 }
+  return [
+    ...even,
+    {
+      ...rest,
+      name: 'redis-256-zipf',
+      what: "10,000 keys by Zipf's law (1.1), 256 in flight",
+      keys: zipfKeys(KEYS, 1.1, calls),
+    },
+    { ...rest, name: 'redis-256-one-key', what: 'one key, 256 in flight', keys: ['user:0'] },
+  ]
 }
 
-async function serverCpuUs(): Promise<number> {
-  const info = await client.info('cpu')
-  const seconds = (name: string) => Number(new RegExp(`${name}:([\\d.]+)`).exec(info)?.[1])
-  return (seconds('used_cpu_sys') + seconds('used_cpu_user')) * 1e6
+function drawInFlight(run: Run, found: readonly RedisFound[]): void {
+  run.chart({
+    name: 'redis-in-flight',
+    title: 'Decisions on one Redis server, 10,000 keys',
+    kind: 'lines',
+    xLabel: 'calls in flight',
+    yLabel: 'decisions per second',
+    isLogX: true,
+    series: [OURS, PEER, YARDSTICK].map((name) => ({
+      name,
+      isOurs: name === OURS,
+      points: found.map((each) => ({
+        x: each.situation.inFlight,
+        y: medianOf(each, name, 'perSecond'),
+      })),
+    })),
+  })
 }
 
-function report(inFlight: number, aim: number, rounds: readonly Round[][]): void {
-  const of = (at: number, field: keyof Round) =>
-    median((rounds[at] ?? []).map((round) => round[field]))
-  console.log(`${inFlight} in flight`)
-  for (const [at, { name }] of contenders.entries()) {
-    const perSecond = Math.round(of(at, 'perSecond')).toLocaleString('en-US').padStart(9)
-    const p99 = of(at, 'p99Ms').toFixed(2).padStart(6)
-    const cpu = of(at, 'cpuUs').toFixed(1).padStart(5)
-    console.log(`  ${name.padEnd(22)} ${perSecond} per second, p99 ${p99} ms, ${cpu} µs of CPU`)
-  }
-  const ratio = of(0, 'perSecond') / of(1, 'perSecond')
-  const cpu = of(0, 'cpuUs') / of(1, 'cpuUs')
-  const verdict = ratio >= aim ? 'met' : 'missed'
-  console.log(`  ratio ${ratio.toFixed(2)}, aim ${aim}: ${verdict}; CPU ${cpu.toFixed(2)}\n`)
-}
-
-function median(values: readonly number[]): number {
-  const sorted = [...values].sort((a, b) => a - b)
-  return sorted[Math.floor(sorted.length / 2)] ?? Number.NaN
+function drawKeys(run: Run, found: readonly RedisFound[]): void {
+  const busy = found.filter(({ situation }) => situation.inFlight === 256)
+  run.chart({
+    name: 'redis-keys',
+    title: 'Decisions on one Redis server, 256 calls in flight',
+    kind: 'bars',
+    xLabel: 'keys',
+    yLabel: 'decisions per second',
+    series: [OURS, PEER, YARDSTICK].map((name) => ({
+      name,
+      isOurs: name === OURS,
+      points: busy.map((each) => ({
+        x: each.situation.what.replace(', 256 in flight', ''),
+        y: medianOf(each, name, 'perSecond'),
+      })),
+    })),
+  })
 }

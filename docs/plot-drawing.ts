@@ -1,7 +1,6 @@
 /**
  * Draws runs as SVG: a picture of one run, and an overview of all. Every picture has its own light
- * background, so that it reads the same on light and dark pages. Coordinates are rounded to tenths,
- * so that the same run always gives the same text.
+ * background, so that it reads the same on light and dark pages.
  */
 
 import {
@@ -15,20 +14,13 @@ import {
   type Run,
   type Subject,
 } from './plot-traffic.ts'
+import { circle, cross, INK, line, type Panel, svg, tenths, text, WIDTH } from './svg.ts'
 
 export interface Plot {
   readonly subject: Subject
   readonly run: Run
 }
 
-interface Panel {
-  readonly left: number
-  readonly right: number
-  readonly top: number
-  readonly bottom: number
-}
-
-const INK = '#1f2933'
 const QUIET = '#52606d'
 const GRID = '#e4e7eb'
 const BOUNDARY = '#9aa5b1'
@@ -36,7 +28,6 @@ const ADMITTED = '#2563eb'
 const DENIED = '#d64545'
 const LIMIT_LINE = '#b7791f'
 
-const WIDTH = 860
 const COUNT_MAX = 22
 
 /** One run: every request as a mark, and below it how many admitted ones count at each time. */
@@ -49,6 +40,7 @@ export function picture({ subject, run }: Plot): string {
   const rule = isSlots ? 'at most 10 in flight' : '10 per 10 s'
   const boundaries = subject.isAligned ? [10_000, 20_000] : []
   return svg(height, `${subject.title}, ${rule}`, subject.promise, [
+    background(height),
     text(24, 34, `${subject.title}: ${rule}`, { size: 19, weight: 600 }),
     text(24, 57, subject.promise, { fill: QUIET }),
     ...legend(24, 84, subject.isAligned, counted),
@@ -80,6 +72,7 @@ export function overview(plots: readonly Plot[]): string {
   const about =
     'Limit 10 per 10 s. Two bursts of 15 around second 10, then one request every 0.8 s.'
   return svg(height, title, about, [
+    background(height),
     text(24, 34, title, { size: 19, weight: 600 }),
     text(24, 57, about, { fill: QUIET }),
     ...legend(24, 84, true),
@@ -121,8 +114,8 @@ function legend(x: number, y: number, hasBoundaries: boolean, counted?: string):
   const stroke = (color: string, dashes?: string, width?: number) => (at: number) =>
     line(at, y - 5, at + 24, y - 5, color, dashes, width)
   const items = [
-    { words: 'admitted', sample: (at: number) => circle(at + 5, y - 5, 4), wide: 16 },
-    { words: 'denied', sample: (at: number) => cross(at + 5, y - 5, 3.5), wide: 16 },
+    { words: 'admitted', sample: (at: number) => circle(at + 5, y - 5, 4, ADMITTED), wide: 16 },
+    { words: 'denied', sample: (at: number) => cross(at + 5, y - 5, 3.5, DENIED), wide: 16 },
   ]
   if (counted !== undefined) {
     items.push({ words: counted, sample: stroke(ADMITTED, undefined, 2), wide: 32 })
@@ -147,7 +140,7 @@ function stacked(marks: readonly Mark[], panel: Panel, size: number): string[] {
     heights.set(columnMs, level + 1)
     const x = timeX(columnMs, panel)
     const y = panel.bottom - size * (level + 0.75)
-    return admitted ? circle(x, y, size * 0.42) : cross(x, y, size * 0.34)
+    return admitted ? circle(x, y, size * 0.42, ADMITTED) : cross(x, y, size * 0.34, DENIED)
   })
 }
 
@@ -208,59 +201,6 @@ function countY(count: number, { top, bottom }: Panel): number {
   return bottom - ((bottom - top) * count) / COUNT_MAX
 }
 
-function svg(height: number, title: string, about: string, parts: readonly string[]): string {
-  const size = `width="${WIDTH}" height="${height}" viewBox="0 0 ${WIDTH} ${height}"`
-  const font = `system-ui, -apple-system, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif`
-  return [
-    `<svg xmlns="http://www.w3.org/2000/svg" ${size} role="img" font-family="${font}">`,
-    `<title>${title}</title>`,
-    `<desc>${about}</desc>`,
-    `<rect width="${WIDTH}" height="${height}" rx="8" fill="#ffffff"/>`,
-    ...parts,
-    '</svg>',
-    '',
-  ].join('\n')
-}
-
-interface TextStyle {
-  readonly size?: number
-  readonly weight?: number
-  readonly fill?: string
-  readonly anchor?: 'middle' | 'end'
-}
-
-function text(x: number, y: number, content: string, style: TextStyle = {}): string {
-  const { size = 13, weight, fill = INK, anchor } = style
-  const bold = weight === undefined ? '' : ` font-weight="${weight}"`
-  const align = anchor === undefined ? '' : ` text-anchor="${anchor}"`
-  const place = `x="${tenths(x)}" y="${tenths(y)}"`
-  return `<text ${place} font-size="${size}" fill="${fill}"${bold}${align}>${content}</text>`
-}
-
-function line(
-  fromX: number,
-  fromY: number,
-  toX: number,
-  toY: number,
-  stroke: string,
-  dashes?: string,
-  width = 1,
-): string {
-  const dashed = dashes === undefined ? '' : ` stroke-dasharray="${dashes}"`
-  const path = `M${tenths(fromX)} ${tenths(fromY)}L${tenths(toX)} ${tenths(toY)}`
-  return `<path d="${path}" stroke="${stroke}" stroke-width="${width}"${dashed}/>`
-}
-
-function circle(x: number, y: number, radius: number): string {
-  return `<circle cx="${tenths(x)}" cy="${tenths(y)}" r="${tenths(radius)}" fill="${ADMITTED}"/>`
-}
-
-function cross(x: number, y: number, arm: number): string {
-  const [left, right, top, bottom] = [x - arm, x + arm, y - arm, y + arm].map(tenths)
-  const path = `M${left} ${top}L${right} ${bottom}M${left} ${bottom}L${right} ${top}`
-  return `<path d="${path}" stroke="${DENIED}" stroke-width="1.6"/>`
-}
-
-function tenths(value: number): number {
-  return Math.round(value * 10) / 10
+function background(height: number): string {
+  return `<rect width="${WIDTH}" height="${height}" rx="8" fill="#ffffff"/>`
 }

@@ -27,8 +27,7 @@ export interface Pretence {
   readonly cwd?: string
 }
 
-const systemCommands =
-  'bash cat chmod cmp cp dirname env find flock mkdir mv rm sed sort touch'.split(' ')
+const systemCommands = 'bash cat chmod cmp cp dirname env find flock mkdir mv rm touch'.split(' ')
 
 const fakeTools: Readonly<Record<string, string>> = {
   node: `
@@ -90,7 +89,6 @@ export class RunSandbox {
     this.write('tsconfig.base.json', '{}')
     this.write('packages/tidegate/tsconfig.json', '{}')
     this.write('packages/tidegate/src/index.ts', '')
-    this.write('bench/memory.ts', '')
     this.#makeTools()
   }
 

@@ -60,17 +60,18 @@ describe('commands', () => {
     expect(filtered.called).toEqual(['vitest run algorithms -t sixth request'])
     const flag = '--disable-warning=ExperimentalWarning'
     expect(sandbox.run(['demo', '--fast']).called).toEqual([`node ${flag} examples/demo.ts --fast`])
-    const bench = sandbox.run(['bench', 'memory', '10'])
-    expect(bench.called).toEqual([`node ${flag} bench/memory.ts 10`])
+    const bench = sandbox.run(['bench', 'memory', '--quick'])
+    expect(bench.called).toEqual([`node ${flag} bench/run.ts memory --quick`])
   })
 
-  test('bench without a name lists them, with an unknown name too', () => {
-    expect(sandbox.run(['bench'])).toMatchObject({ status: 0, stdout: 'Benchmarks:\n  memory\n' })
-    expect(sandbox.run(['bench', 'memroy'])).toMatchObject({
-      status: 2,
-      stdout: 'Benchmarks:\n  memory\n',
-      stderr: 'run.sh: there is no bench/memroy.ts\n',
-    })
+  test('bench without a name runs all benchmarks, with a redis-server', () => {
+    sandbox.removeTool('redis-server')
+    sandbox.run(['build'])
+    expect(sandbox.run(['bench']).called).toEqual([
+      'apt-get update -qq',
+      'apt-get install redis-server',
+      'node --disable-warning=ExperimentalWarning bench/run.ts',
+    ])
   })
 
   test('it works from any folder', () => {

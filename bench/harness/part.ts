@@ -1,7 +1,7 @@
 /**
  * What a part of the benchmark is, and what it finds. The table on the screen, the JSON, the page
- * docs/benchmarks.md, the charts and the README's headline table are all made from `Finding`s; none of
- * them is typed.
+ * docs/benchmarks.md, the charts and the README's headline table are all made from `Finding`s; none
+ * of them is typed.
  */
 
 export interface Part {
@@ -17,6 +17,8 @@ export interface Part {
 export interface Run {
   /** A short version: the same comparisons, fewer and shorter rounds, smaller sizes. */
   readonly isQuick: boolean
+  /** Whether programs of others that are missing may be installed into .tools/ first. */
+  readonly installsPeers: boolean
   /** Shown in the progress line. */
   progress(text: string): void
   /** Called when the part ends, the last first, also after an error. */
@@ -24,6 +26,8 @@ export interface Run {
   compared(comparison: Comparison): void
   table(table: Table): void
   chart(chart: Chart): void
+  /** Who took part, for the list of versions; Node and the Redis server are in it by themselves. */
+  uses(name: string, version: string): void
   /** What was left out, and why: `HAProxy: not installed (apt-get install haproxy)`. */
   skipped(line: string): void
   /** A sentence for the page, such as the reason why a peer is faster. */
@@ -46,6 +50,8 @@ export interface Comparison {
   readonly isLessBetter?: boolean
   /** The ratio that is aimed at, where there is one. */
   readonly aim?: number
+  /** One sentence on why the peer is faster. Shown only where it is, or where the aim is missed. */
+  readonly reason?: string
 }
 
 export interface Table {
@@ -56,7 +62,10 @@ export interface Table {
   readonly rows: readonly {
     readonly name: string
     readonly isOurs: boolean
-    /** A text stands as it is; undefined is an empty cell. */
+    /**
+     * A text stands as it is; undefined is an empty cell. `missed` says that the row has missed an
+     * aim, and puts it among what Tidegate does worse.
+     */
     readonly cells: readonly (number | string | undefined)[]
   }[]
 }

@@ -6,6 +6,8 @@ export interface Contender<Figure> {
   readonly name: string
   /** One round. */
   run(): Promise<Figure>
+  /** Instead of a first round that is not counted. */
+  warmUp?(): Promise<unknown>
 }
 
 /**
@@ -13,7 +15,7 @@ export interface Contender<Figure> {
  * from round to round, so that nobody always runs after the same neighbour.
  */
 export async function takeTurns<Figure>(
-  run: Run,
+  run: Pick<Run, 'progress'>,
   what: string,
   contenders: readonly Contender<Figure>[],
   rounds: number,
@@ -24,8 +26,8 @@ export async function takeTurns<Figure>(
       const contender = contenders[(at + round) % contenders.length] as Contender<Figure>
       const counted = round === 0 ? 'warm-up' : `round ${round} of ${rounds}`
       run.progress(`${what}: ${contender.name}, ${counted}`)
-      const figure = await contender.run()
-      if (round > 0) figures.get(contender.name)?.push(figure)
+      if (round === 0) await (contender.warmUp?.() ?? contender.run())
+      else figures.get(contender.name)?.push(await contender.run())
     }
   }
   return figures

@@ -32,3 +32,4 @@ app.use(createProxyMiddleware({ target, agent, xfwd: true }))
 const server = app.listen(0, '127.0.0.1', () => {
   process.send?.((server.address() as AddressInfo).port)
 })
+process.on('disconnect', () => process.exit())

@@ -11,3 +11,4 @@ const server = createServer((_request, response) => {
 })
 server.keepAliveTimeout = 60_000
 server.listen(0, '127.0.0.1', () => process.send?.((server.address() as AddressInfo).port))
+process.on('disconnect', () => process.exit())

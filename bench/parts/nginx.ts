@@ -1,34 +1,27 @@
 /** nginx as a reverse proxy with `limit_req` by API key: one worker, as the others have. */
 
-import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { freePort } from '../../test/servers/ports.ts'
+import { type PeerProxy, startProxy } from './gateway-proxy.ts'
 
-export interface Nginx {
-  readonly port: number
-  stop(): void
+/** The port admits everything, the other one a request per key and minute. */
+export async function startNginx(backendPort: number): Promise<PeerProxy> {
+  const [port, refusingPort] = await Promise.all([freePort(), freePort()])
+  const ports = { port, refusingPort }
+  return startProxy('nginx', ports, (folder) => {
+    const file = join(folder, 'nginx.conf')
+    writeFileSync(file, configuration(folder, ports, backendPort))
+    return ['-c', file, '-e', join(folder, 'error.log')]
+  })
 }
 
-/** Undefined where there is no nginx. */
-export async function startNginx(backendPort: number): Promise<Nginx | undefined> {
-  if (spawnSync('nginx', ['-v']).error !== undefined) return undefined
-  const folder = mkdtempSync(join(tmpdir(), 'tidegate-nginx-'))
-  const port = await freePort()
-  writeFileSync(join(folder, 'nginx.conf'), configuration(folder, port, backendPort))
-  const args = ['-c', join(folder, 'nginx.conf'), '-e', join(folder, 'error.log')]
-  const child: ChildProcess = spawn('nginx', args, { stdio: 'inherit' })
-  return {
-    port,
-    stop: () => {
-      child.kill('SIGTERM')
-      rmSync(folder, { recursive: true, force: true })
-    },
-  }
-}
-
-function configuration(folder: string, port: number, backendPort: number): string {
+/** Refusals are logged as errors unless told otherwise, and nobody else here writes a line each. */
+function configuration(
+  folder: string,
+  { port, refusingPort }: Pick<PeerProxy, 'port' | 'refusingPort'>,
+  backendPort: number,
+): string {
   return `
 daemon off;
 master_process off;
@@ -42,15 +35,24 @@ http {
   uwsgi_temp_path ${folder}/uwsgi;
   scgi_temp_path ${folder}/scgi;
   limit_req_zone $http_x_api_key zone=keys:10m rate=1000000r/s;
+  limit_req_zone $http_x_api_key zone=used-up:10m rate=1r/m;
   limit_req_status 429;
+  limit_req_log_level info;
+  proxy_http_version 1.1;
+  proxy_set_header Connection "";
+  keepalive_requests 1000000;
   upstream backend { server 127.0.0.1:${backendPort}; keepalive 128; }
   server {
     listen 127.0.0.1:${port};
-    keepalive_requests 1000000;
     location / {
       limit_req zone=keys burst=1000000 nodelay;
-      proxy_http_version 1.1;
-      proxy_set_header Connection "";
+      proxy_pass http://backend;
+    }
+  }
+  server {
+    listen 127.0.0.1:${refusingPort};
+    location / {
+      limit_req zone=used-up;
       proxy_pass http://backend;
     }
   }

@@ -6,28 +6,24 @@
 import { once } from 'node:events'
 import { Agent, get } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import express from 'express'
-import { type Store as RateLimitStore, rateLimit } from 'express-rate-limit'
+import express, { type Request } from 'express'
+import { rateLimit } from 'express-rate-limit'
 import { Redis, type RedisOptions } from 'ioredis'
+import { type RedisReply, RedisStore } from 'rate-limit-redis'
 import { RateLimiterMemory, RateLimiterRedis } from 'rate-limiter-flexible'
 import { createLimiter, tokenBucket } from 'tidegate'
 import { redisStore } from 'tidegate/redis'
 import { machineNowMs } from '../../test/faults/machine-clock.ts'
+import type { Answer, outageNames } from './outage-figures.ts'
 
-/** What became of a request, on the axis of `machineNowMs`. */
-export interface Answer {
-  readonly startedMs: number
-  /** None where there was no answer yet. */
-  readonly answeredMs: number | undefined
-  /** Whether Redis has counted it. */
-  readonly isShared: boolean
-}
-
-/** Makes one request, and tells whether Redis has counted it. */
-type Ask = () => Promise<boolean>
+/** Makes one request for a key, and tells whether Redis has counted it. */
+type Ask = (key: string) => Promise<boolean>
 
 const INTERVAL_MS = 5
 const WINDOW_MS = 60_000
+
+/** So many that none is asked for so often that it would be answered without Redis. */
+const KEYS = 1_000
 
 /** High enough that everything is admitted. */
 const POINTS = 1_000_000_000
@@ -41,18 +37,17 @@ const recommended = {
   retryStrategy: () => Math.random() * 500,
 } satisfies RedisOptions
 
-const contenders: Readonly<Record<string, (url: string) => Promise<Ask>>> = {
-  'express-rate-limit': (url) => expressRateLimit(new Redis(url)),
+const contenders: Readonly<Record<(typeof outageNames)[number], (url: string) => Promise<Ask>>> = {
+  Tidegate: (url) => tidegate(new Redis(url)),
+  'Tidegate, recommended options': (url) => tidegate(new Redis(url, recommended)),
   'rate-limiter-flexible': (url) => flexible(new Redis(url)),
   'rate-limiter-flexible, no offline queue': (url) =>
     flexible(new Redis(url, { enableOfflineQueue: false })),
-  tidegate: (url) => tidegate(new Redis(url)),
-  'tidegate, recommended options': (url) => tidegate(new Redis(url, recommended)),
+  'express-rate-limit': (url) => expressRateLimit(new Redis(url)),
 }
 
-const [name = '', url = ''] = process.argv.slice(2)
-const ask = await contenders[name]?.(url)
-if (ask === undefined) throw new Error(`no such contender: ${name}`)
+const [name, url = ''] = process.argv.slice(2)
+const ask = await contenders[name as keyof typeof contenders](url)
 const answers: Answer[] = []
 setInterval(() => void request(ask), INTERVAL_MS)
 process.on('message', () => process.send?.(answers))
@@ -62,7 +57,7 @@ process.send?.('ready')
 async function request(ask: Ask): Promise<void> {
   const startedMs = machineNowMs()
   const at = answers.push({ startedMs, answeredMs: undefined, isShared: false }) - 1
-  const isShared = await ask().catch(() => false)
+  const isShared = await ask(`key-${at % KEYS}`).catch(() => false)
   answers[at] = { startedMs, answeredMs: machineNowMs(), isShared }
 }
 
@@ -75,7 +70,7 @@ async function connected(client: Redis): Promise<Redis> {
 async function tidegate(client: Redis): Promise<Ask> {
   const limit = tokenBucket({ limit: POINTS, per: WINDOW_MS })
   const limiter = createLimiter({ limit, store: redisStore(await connected(client)) })
-  return async () => (await limiter.check('ada')).degraded === null
+  return async (key) => (await limiter.check(key)).degraded === null
 }
 
 /** The insurance has half of the points, which tells its answers from those of Redis. */
@@ -87,41 +82,32 @@ async function flexible(client: Redis): Promise<Ask> {
     duration,
     insuranceLimiter: new RateLimiterMemory({ points: POINTS / 2, duration }),
   })
-  return async () => (await limiter.consume('ada')).remainingPoints > POINTS / 2
+  return async (key) => (await limiter.consume(key)).remainingPoints > POINTS / 2
 }
 
 /** Over HTTP, as it is a middleware. Only requests that were counted have the headers. */
 async function expressRateLimit(client: Redis): Promise<Ask> {
   const app = express()
-  const store = countingStore(await connected(client))
-  app.use(rateLimit({ windowMs: WINDOW_MS, limit: POINTS, passOnStoreError: true, store }))
+  await connected(client)
+  const store = new RedisStore({
+    sendCommand: (command: string, ...args: string[]) =>
+      client.call(command, ...args) as Promise<RedisReply>,
+  })
+  const keyGenerator = ({ headers }: Request) => String(headers['x-api-key'])
+  const options = { windowMs: WINDOW_MS, limit: POINTS, keyGenerator, store }
+  app.use(rateLimit({ ...options, passOnStoreError: true }))
   app.get('/', (_request, response) => void response.send('ok'))
   const server = app.listen(0, '127.0.0.1')
   await once(server, 'listening')
   const { port } = server.address() as AddressInfo
   const agent = new Agent({ keepAlive: true })
-  return () =>
+  return (key) =>
     new Promise((resolve, reject) => {
-      const sent = get({ port, host: '127.0.0.1', agent }, (response) => {
+      const headers = { 'x-api-key': key }
+      const sent = get({ port, host: '127.0.0.1', agent, headers }, (response) => {
         response.resume()
         response.on('end', () => resolve('x-ratelimit-limit' in response.headers))
       })
       sent.on('error', reject)
     })
-}
-
-/** As its documentation says to write a store; rate-limit-redis does the same with a script. */
-function countingStore(client: Redis): RateLimitStore {
-  const script = `local hits = redis.call('INCR', KEYS[1])
-    if hits == 1 then redis.call('PEXPIRE', KEYS[1], ARGV[1]) end
-    return { hits, redis.call('PTTL', KEYS[1]) }`
-  return {
-    async increment(key) {
-      const reply = await client.eval(script, 1, `erl:${key}`, WINDOW_MS)
-      const [totalHits = 0, ttlMs = 0] = Array.isArray(reply) ? reply.map(Number) : []
-      return { totalHits, resetTime: new Date(Date.now() + ttlMs) }
-    },
-    decrement: async (key) => void (await client.decr(`erl:${key}`)),
-    resetKey: async (key) => void (await client.del(`erl:${key}`)),
-  }
 }

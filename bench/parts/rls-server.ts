@@ -11,6 +11,8 @@ const rls = await startRls({
   debug: undefined,
   transport: transport === 'node' ? 'node' : 'own',
   store: { mode: 'standalone', addresses: [redis] },
+  // On a busy machine a late answer would be an error at once, which is quicker than counting.
+  storeDeadlineMs: 1_000,
 })
 process.send?.('port' in rls.addresses.grpc ? rls.addresses.grpc.port : 0)
 process.on('disconnect', () => process.exit())

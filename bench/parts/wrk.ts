@@ -1,8 +1,7 @@
 /** Load from wrk, over a thousand API keys. */
 
 import { execFile } from 'node:child_process'
-import { mkdtempSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 
@@ -10,6 +9,7 @@ export interface Load {
   readonly perSecond: number
   readonly p50Ms: number
   readonly p99Ms: number
+  readonly requests: number
   /** Answers that were neither 2xx nor 3xx. */
   readonly refused: number
 }
@@ -18,27 +18,35 @@ export interface LoadOptions {
   readonly port: number
   readonly seconds: number
   readonly connections: number
+  readonly scriptFile: string
 }
+
+/** Of API keys, in turn. */
+export const KEYS = 1_000
 
 const script = `
 local keys = {}
 local at = 0
 init = function()
-  for i = 1, 1000 do
+  for i = 1, ${KEYS} do
     wrk.headers['x-api-key'] = 'key-' .. i
     keys[i] = wrk.format('GET', '/api/resource')
   end
 end
 request = function()
-  at = at % 1000 + 1
+  at = at % ${KEYS} + 1
   return keys[at]
 end
 `
 
-const scriptFile = join(mkdtempSync(join(tmpdir(), 'tidegate-wrk-')), 'keys.lua')
-writeFileSync(scriptFile, script)
+export function writeScript(folder: string): string {
+  const file = join(folder, 'keys.lua')
+  writeFileSync(file, script)
+  return file
+}
 
-export async function wrk({ port, seconds, connections }: LoadOptions): Promise<Load> {
+export async function wrk(options: LoadOptions): Promise<Load> {
+  const { port, seconds, connections, scriptFile } = options
   const { stdout } = await promisify(execFile)('wrk', [
     ...['-t1', `-c${connections}`, `-d${seconds}s`, '--latency', '-s', scriptFile],
     `http://127.0.0.1:${port}`,
@@ -48,6 +56,7 @@ export async function wrk({ port, seconds, connections }: LoadOptions): Promise<
     perSecond: Number(/Requests\/sec:\s+([\d.]+)/.exec(stdout)?.[1]),
     p50Ms: milliseconds(/50%\s+([\d.]+\w+)/.exec(stdout)?.[1]),
     p99Ms: milliseconds(/99%\s+([\d.]+\w+)/.exec(stdout)?.[1]),
+    requests: Number(/(\d+) requests in/.exec(stdout)?.[1]),
     refused: Number(/Non-2xx or 3xx responses: (\d+)/.exec(stdout)?.[1] ?? 0),
   }
 }

@@ -30,11 +30,18 @@ function timeOf(work: () => unknown): number {
   return best
 }
 
+/** On a busy machine a comparison can go wrong, and what is the square never goes right. */
+const TRIES_MAX = 5
+
 function growth(work: (length: number) => () => unknown): number {
   const [short, long] = [work(SHORT), work(LONG)]
   // The first time is for the compiler.
   timeOf(short)
-  return timeOf(long) / timeOf(short)
+  let least = Number.POSITIVE_INFINITY
+  for (let tries = 0; tries < TRIES_MAX && least >= GROWTH_MAX; tries += 1) {
+    least = Math.min(least, timeOf(long) / timeOf(short))
+  }
+  return least
 }
 
 /** Units that patterns, dots and encodings could be made to look at again and again. */

@@ -18,6 +18,8 @@ export interface ProbeAnswer {
   /** What every object has that it should not have. */
   readonly inherited: readonly string[]
   readonly prototype: readonly string[]
+  /** When the event loop was held up since the probe before, on the axis of `machineNowMs`. */
+  readonly heldUp: readonly { readonly fromMs: number; readonly toMs: number }[]
 }
 
 export interface ProbedGateway {

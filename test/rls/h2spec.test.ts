@@ -1,19 +1,19 @@
 /**
- * h2spec, which checks an HTTP/2 server against RFC 9113 and RFC 7541 case by case. It comes from
- * Go's module proxy: go install github.com/summerwind/h2spec/cmd/h2spec@v2.6.0
+ * h2spec, which checks an HTTP/2 server against RFC 9113 and RFC 7541 case by case. Where there is
+ * Go, `./run.sh test-envoy` brings it.
  */
 
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
-import { homedir } from 'node:os'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
+import { repositoryRoot } from '../source-file.ts'
 import { startTestRls } from './rls-server.ts'
 
 const places = [
   ...(process.env.TIDEGATE_H2SPEC === undefined ? [] : [process.env.TIDEGATE_H2SPEC]),
+  join(repositoryRoot, '.tools/h2spec/h2spec'),
   'h2spec',
-  join(homedir(), 'go/bin/h2spec'),
 ]
 
 const h2spec = places.find((place) => spawnSync(place, ['--version']).status === 0)

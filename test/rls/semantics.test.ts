@@ -67,6 +67,21 @@ describe.each(transports)('over the transport %s', (transport) => {
     expect(remaining(await client.ask(request('shop', ['tenant=a'])))).toEqual([2])
   })
 
+  test('each descriptor is charged on its own where that is asked for', async () => {
+    const { client } = await startTestRls(config, { transport, charging: 'each' })
+    const all = request('shop', ['tenant=a'], ['blocked=x'], ['tried=a'], ['quota=a'])
+    const refused = await client.ask(all)
+    expect(refused.overall_code).toBe('OVER_LIMIT')
+    expect(codes(refused)).toEqual(['OK', 'OVER_LIMIT', 'OK', 'OK'])
+    expect(remaining(refused)).toEqual([2, 0, 0, 0])
+    expect(remaining(await client.ask(request('shop', ['tenant=a'])))).toEqual([1])
+    // The last unit is there for one of two.
+    const twice = await client.ask(request('shop', ['tenant=a'], ['tenant=a']))
+    expect(codes(twice)).toEqual(['OK', 'OVER_LIMIT'])
+    expect(codes(await client.ask(request('shop', ['tenant=a'])))).toEqual(['OVER_LIMIT'])
+    expect(codes(await client.ask(request('shop', ['quota=a'])))).toEqual(['OVER_LIMIT'])
+  })
+
   test('hits come from the request, from the descriptor before it, and 0 only looks', async () => {
     const { client } = await startTestRls(config, { transport })
     const big = request('shop', ['big=a'])

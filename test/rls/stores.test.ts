@@ -8,12 +8,11 @@ import { createLimiter, fixedWindow } from 'tidegate'
 import { redisStore } from 'tidegate/redis'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import type { StoreSettings } from '../../packages/server/src/stores/create-store.ts'
-import { startCluster } from '../servers/cluster.ts'
 import { type RedisServer, startRedis } from '../servers/redis.ts'
-import { startSentinel } from '../servers/sentinel.ts'
 import { until } from '../servers/until.ts'
 import { request } from './rls-client.ts'
 import { startTestRls, untilHealthy } from './rls-server.ts'
+import { addressOf, type StoreKind, storeKinds } from './store-kinds.ts'
 
 const config = `
 domain: shop
@@ -24,6 +23,8 @@ descriptors:
     rate_limit: { unit: day, requests_per_unit: 3 }
   - key: burst
     rate_limit: { unit: hour, requests_per_unit: 100 }
+  - key: known
+    rate_limit: { unit: year, requests_per_unit: 2 }
   - key: bucket
     rate_limit: { per: 1h, requests_per_unit: 10, algorithm: token_bucket, burst: 2 }
   - key: log
@@ -35,43 +36,8 @@ descriptors:
     rate_limit: { unit: hour, requests_per_unit: 1 }
 `
 
-interface Kind {
-  readonly store: StoreSettings
-  stop(): Promise<unknown>
-}
-
-const addressOf = ({ host, port }: { host: string; port: number }) => `${host}:${port}`
-
-const kinds: Readonly<Record<string, () => Promise<Kind>>> = {
-  'one server': async () => {
-    const redis = await startRedis()
-    return {
-      store: { mode: 'standalone', addresses: [addressOf(redis)] },
-      stop: () => redis.stop(),
-    }
-  },
-  'one server with TLS and a password': async () => {
-    const redis = await startRedis({ tls: true, password: 'geheim' })
-    const tls = redis.tls === undefined ? {} : { ca: redis.tls.ca }
-    const addresses = [addressOf(redis)]
-    const store = { mode: 'standalone' as const, addresses, password: 'geheim', tls }
-    return { store, stop: () => redis.stop() }
-  },
-  Sentinel: async () => {
-    const group = await startSentinel()
-    const addresses = group.addresses.map(addressOf)
-    const store = { mode: 'sentinel' as const, addresses, sentinelName: group.name }
-    return { store, stop: () => group.stop() }
-  },
-  Cluster: async () => {
-    const cluster = await startCluster()
-    const addresses = cluster.addresses.map(addressOf)
-    return { store: { mode: 'cluster', addresses }, stop: () => cluster.stop() }
-  },
-}
-
-describe.each(Object.entries(kinds))('on %s', (_, start) => {
-  let kind: Kind
+describe.each(Object.entries(storeKinds))('on %s', (_, start) => {
+  let kind: StoreKind
   beforeAll(async () => {
     kind = await start()
   }, 60_000)
@@ -104,23 +70,37 @@ describe.each(Object.entries(kinds))('on %s', (_, start) => {
     })
   })
 
+  test('each descriptor is charged on its own where that is asked for', async () => {
+    const settings = { store: kind.store, storeDeadlineMs: 2_000, charging: 'each' as const }
+    const rls = await startTestRls(config, settings)
+    await untilHealthy(rls)
+    const both = request('shop', ['tenant=each'], ['route=/each'])
+    for (let at = 0; at < 3; at++) await rls.client.ask(both)
+    expect(remaining(await rls.client.ask(both))).toEqual([1, 0])
+    expect((await rls.client.ask(both)).overall_code).toBe('OVER_LIMIT')
+    const last = await rls.client.ask(both)
+    expect(last.statuses.map(({ code }) => code)).toEqual(['OVER_LIMIT', 'OVER_LIMIT'])
+  })
+
+  test('refusals that need no question to Redis are counted as such', async () => {
+    const { client, debug } = await service()
+    const ask = () => client.ask(request('shop', ['known=a']))
+    for (let at = 0; at < 20; at++) await ask()
+    const stats = await (await fetch(`${debug}/stats`)).text()
+    const count = (name: string) =>
+      Number(new RegExp(`rate_limit\\.shop\\.known\\.${name}: (\\d+)`).exec(stats)?.[1])
+    expect(count('total_hits')).toBe(20)
+    expect(count('over_limit')).toBe(18)
+    // The first one that is refused has to be asked for.
+    expect(count('over_limit_with_local_cache')).toBeGreaterThan(0)
+    expect(count('over_limit_with_local_cache')).toBeLessThan(18)
+  })
+
   test('ten descriptors are one call', async () => {
     const { client } = await service()
     const ten = Array.from({ length: 10 }, (_, at) => [`burst=ten-${at}`])
     expect(remaining(await client.ask(request('shop', ...ten)))).toEqual(Array(10).fill(99))
     expect(remaining(await client.ask(request('shop', ...ten)))).toEqual(Array(10).fill(98))
-  })
-
-  test('250 calls at once from four connections are 100 times OK', async () => {
-    const rls = await service()
-    const clients = [rls.client, rls.another(), rls.another(), rls.another()]
-    const asked = Array.from({ length: 250 }, (_, at) => {
-      const client = clients[at % clients.length] as typeof rls.client
-      return client.ask(request('shop', ['burst=exact']))
-    })
-    const answers = await Promise.all(asked)
-    expect(answers.filter((answer) => answer.overall_code === 'OK')).toHaveLength(100)
-    expect(answers.filter((answer) => answer.overall_code === 'OVER_LIMIT')).toHaveLength(150)
   })
 
   test.each(['bucket', 'log', 'sliding'])('the algorithm of %s holds', async (key) => {

@@ -4,6 +4,7 @@ import { SettingError } from '../environment.ts'
 import { checkCommand } from './check.ts'
 import { explainCommand } from './explain.ts'
 import { gatewayCommand } from './gateway.ts'
+import { planCommand } from './plan.ts'
 import { rlsCommand } from './rls.ts'
 import { rlsCheckCommand } from './rls-check.ts'
 import { type Command, exitCodes, type Terminal, UsageError } from './terminal.ts'
@@ -15,6 +16,7 @@ const commands: readonly Command[] = [
   explainCommand,
   rlsCommand,
   rlsCheckCommand,
+  planCommand,
 ]
 
 export async function runCli(args: readonly string[], terminal: Terminal): Promise<number> {

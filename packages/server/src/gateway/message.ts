@@ -93,6 +93,8 @@ export interface GatewayResponse {
 
 /** A body that is still arriving. */
 export interface BodySource {
+  /** All of it, where it is here already and no more than that; there is nothing to pipe then. */
+  whole(bytesMax: number): Buffer | undefined
   /** Hands over what is there and all that comes. To be called once. */
   pipe(sink: BodySink): void
   /** The sink takes more again. */

@@ -55,31 +55,46 @@ export function chargeGroup(
   { store, observer }: ChargeContext,
   mode: 'all' | 'peek' = 'all',
 ): MaybePromise<Verdict> {
+  const context = { store, observer }
+  const [first] = enforced
+  if (first === undefined) return verdictOf(enforced, [], shadows, context, mode)
+  const charger = enforced.length === 1 && mode === 'all' ? chargerOf(first, store) : undefined
+  if (charger !== undefined) {
+    const { key, cost } = first.charge
+    const conclude = (decision: Decision) =>
+      shadows.length === 0
+        ? verdictOfOne(first, decision)
+        : verdictOf(enforced, [decision], shadows, context, mode)
+    const decision = charger(key, cost)
+    return decision instanceof Promise ? decision.then(conclude) : conclude(decision)
+  }
   const conclude = (decisions: readonly Decision[]) =>
-    verdictOf(enforced, decisions, shadows, { store, observer }, mode)
-  const decisions = enforced.length === 0 ? [] : chargeAll(enforced, store, mode)
+    verdictOf(enforced, decisions, shadows, context, mode)
+  const charges = enforced.map(({ charge }) => charge)
+  const decisions = store.charge(charges, mode)
   return decisions instanceof Promise ? decisions.then(conclude) : conclude(decisions)
 }
 
-function chargeAll(
-  enforced: readonly Asked[],
-  store: Store,
-  mode: 'all' | 'peek',
-): MaybePromise<readonly Decision[]> {
-  const [first] = enforced
-  if (first !== undefined && enforced.length === 1 && mode === 'all') {
-    const { limit, key, cost, within, hold } = first.charge
-    const isPlain = within === undefined && hold === undefined
-    const charger = isPlain ? first.compiled.chargerOf(store, limit) : undefined
-    if (charger !== undefined) {
-      const decision = charger(key, cost)
-      return decision instanceof Promise ? decision.then((one) => [one]) : [decision]
-    }
+/** The shorter way to the store, for a charge that is nothing but a charge. */
+function chargerOf({ charge, compiled }: Asked, store: Store) {
+  const isPlain = charge.within === undefined && charge.hold === undefined
+  return isPlain ? compiled.chargerOf(store, charge.limit) : undefined
+}
+
+/** The same as `verdictOf` says of one limit that holds nothing; most requests have one. */
+function verdictOfOne(asked: Asked, decision: Decision): Verdict {
+  const { charge } = asked
+  const applied = [appliedOf(charge, decision)]
+  const outcome = outcomeOf(applied)
+  return {
+    outcome,
+    evaluation: { decision, applied },
+    shadowed: unlimited.shadowed,
+    shadowing: undefined,
+    refusedBy: outcome === 'admitted' ? undefined : charge.name,
+    keys: () => [hashed(charge)],
+    release: undefined,
   }
-  return store.charge(
-    enforced.map(({ charge }) => charge),
-    mode,
-  )
 }
 
 function verdictOf(

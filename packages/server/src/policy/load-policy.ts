@@ -4,9 +4,9 @@ import { createHash } from 'node:crypto'
 import { open } from 'node:fs/promises'
 import { basename, dirname, resolve } from 'node:path'
 import { type PolicyProblem, problemAt } from './policy-problem.ts'
+import { type PolicyReaders, readAtOnce } from './policy-readers.ts'
 import type { PolicyDocument } from './policy-schema.ts'
-import { readPolicyAside } from './read-policy-aside.ts'
-import { readTierTable, type TierTable } from './tier-table.ts'
+import type { TierTable } from './tier-table.ts'
 import { YAML_BYTES_MAX } from './yaml-text.ts'
 
 export interface PolicyFiles {
@@ -37,6 +37,7 @@ const OTHER_BYTES_MAX = 64 * 1024 ** 2
 export async function loadPolicy(
   file: string,
   otherFiles: OtherFiles = () => [],
+  readers: PolicyReaders = readAtOnce,
 ): Promise<LoadResult> {
   const path = resolve(file)
   const name = basename(path)
@@ -47,7 +48,7 @@ export async function loadPolicy(
     return { ok: false, problems, files, hash: digest.digest('hex') }
   }
   if (text instanceof FileProblem) return refuse([text.at(name)])
-  const read = await readPolicyAside(text, name)
+  const read = await readers.policy(text, name)
   if (!read.ok) return refuse(read.problems)
   const { document } = read
   for (const other of otherFiles(document)) {
@@ -64,7 +65,7 @@ export async function loadPolicy(
   files.push(tierPath)
   const tierText = await readText(tierPath, YAML_BYTES_MAX, digest)
   if (tierText instanceof FileProblem) return refuse([tierText.at(tierFile)])
-  const table = readTierTable(tierText, tierFile, document.tiers.names)
+  const table = await readers.tiers(tierText, tierFile, document.tiers.names)
   if (!table.ok) return refuse(table.problems)
   return { ok: true, document, tierTable: table.table, files, hash: digest.digest('hex') }
 }

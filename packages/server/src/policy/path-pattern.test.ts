@@ -70,12 +70,38 @@ describe('a pattern', () => {
     }
   })
 
+  it('says the same of long paths, however their segments are written', () => {
+    const elements = ['a', 'b:b', '*', '**']
+    const patterns = sequences(elements, 4).map((list) => `/${list.join('/')}`)
+    const all = new PathPatterns(patterns)
+    const ends = sequences(['a', 'b:b', 'c'], 2)
+    const spelled = ['/', '//', ';x/', '/;/', ';/%3Bx/']
+    for (const [turn, start] of ends.entries()) {
+      for (const end of ends) {
+        const middle = Array.from({ length: 29 + (turn % 8) }, () => 'x')
+        const segments = [...start, ...middle, ...end]
+        const separator = spelled[turn % spelled.length] as string
+        const path = `/${segments.join(separator)}`
+        all.read(turn % 2 === 0 ? path : path.replaceAll(':', '%3a'))
+        for (const [at, pattern] of patterns.entries()) {
+          const expected = isMatch(pattern.slice(1).split('/'), segments)
+          expect(all.matches(at), `${pattern} ${path}`).toBe(expected)
+        }
+      }
+    }
+  })
+
   it('remembers nothing of the path before', () => {
     const matches = compilePattern('/a/b')
     expect(matches('/a/b')).toBe(true)
     expect(matches('/a')).toBe(false)
     expect(matches(`/${'a/'.repeat(5_000)}`)).toBe(false)
     expect(matches('/a/b')).toBe(true)
+    const ends = compilePattern('/a/**/b')
+    expect(ends(`/${'a/'.repeat(5_000)}b`)).toBe(true)
+    expect(ends(`/${'a/'.repeat(5_000)}c`)).toBe(false)
+    expect(ends(`/${'a/'.repeat(50)}b`)).toBe(true)
+    expect(ends('/a')).toBe(false)
   })
 })
 

@@ -2,7 +2,8 @@
  * Patterns of paths: segments, where `*` stands for exactly one and `**` for any number, none
  * included. There are no regular expressions and there is no backtracking: a path is read once, and
  * each pattern takes a fixed number of steps per segment, whatever the path. All places of a
- * pattern that the segments so far can have led to are the bits of one number.
+ * pattern that the segments so far can have led to are the bits of one number. Of a long path, both
+ * ends are looked at first, and that is all where a pattern has a single `**`.
  *
  * What an upstream may take for the same path falls under the same rule: empty segments count as
  * not there (`/a`, `/a/`, `//a`), and characters that need no encoding in a segment are the same
@@ -10,8 +11,8 @@
  * servers cut them off.
  */
 
-import { endianness } from 'node:os'
 import { z } from 'zod'
+import { ABSENT, OTHER, PathCodes, SEMICOLON, SegmentTexts, SLASH } from './segment-texts.ts'
 
 export type PathMatcher = (path: string) => boolean
 
@@ -50,16 +51,26 @@ interface Steps {
   readonly end: number
   /** A `**` at the end of the pattern: whatever follows, it matches. */
   readonly open: number
+  /** Where it has a `**`, what stands before the first and behind the last; else nothing. */
+  readonly sides: Sides | undefined
 }
 
-/** The number of all texts that stand in no pattern. */
-const OTHER = 0
+/** Numbers of texts, or `ANY`; those behind the `**` from the last to the first. */
+interface Sides {
+  readonly before: readonly number[]
+  readonly behind: readonly number[]
+  /** Whether there is a single `**`, so that nothing stands between. */
+  readonly isAll: boolean
+}
 
-const SLASH = 0x2f
-const PERCENT = 0x25
-const SEMICOLON = 0x3b
+/** The number of `*`. */
+const ANY = -1
 
-/** Nearly all paths are shorter; the rest of a long one is read only if a pattern asks for it. */
+/**
+ * Nearly all paths are shorter. Of a long one, the rest is read only if a pattern asks for it. More
+ * than the elements of a pattern, so that what stands before a `**` and what stands behind it are
+ * never the same segments of a long path.
+ */
 const SEGMENTS_AT_FIRST = 32
 
 /** Many patterns over one path, which is read once: `read` it, then ask for each pattern. */
@@ -72,6 +83,11 @@ export class PathPatterns {
   /** The numbers of the texts of the segments that were read. */
   #segments: Int32Array = new Int32Array(SEGMENTS_AT_FIRST)
   #count = 0
+  /** Whether it has more segments than are read at first. */
+  #isLong = false
+  /** The same from the end of a long path, the last one first. */
+  readonly #tail = new Int32Array(SEGMENTS_AT_FIRST)
+  #tailCount = 0
 
   constructor(patterns: readonly string[]) {
     const elements = patterns.map(elementsOf)
@@ -84,27 +100,38 @@ export class PathPatterns {
     this.#path.set(path)
     this.#at = 0
     this.#count = 0
+    this.#tailCount = 0
     this.#readMore(SEGMENTS_AT_FIRST)
+    this.#isLong = this.#at < this.#path.length
   }
 
   /** Whether the path that was read matches the pattern at that place. */
   matches(index: number): boolean {
-    const { onward, staying, start, end, open } = this.#steps[index] as Steps
-    let segments = this.#segments
-    let count = this.#count
-    let state = start
-    for (let at = 0; ; at++) {
-      if ((state & open) !== 0) return true
-      if (at === count) {
-        segments = this.#readRest()
-        count = this.#count
-        if (at === count) return (state & end) !== 0
-      }
-      const text = segments[at] as number
-      state = ((state & (onward[text] as number)) << 1) | (state & staying)
-      state |= (state & staying) << 1
-      if (state === 0) return false
+    const steps = this.#steps[index] as Steps
+    if (this.#isLong) return this.#matchesLong(steps)
+    return follow(steps, this.#segments, this.#count)
+  }
+
+  #matchesLong(steps: Steps): boolean {
+    const { sides } = steps
+    // All its elements are at an end by then.
+    if (sides === undefined) return false
+    const fits = this.#fits(sides)
+    if (!fits || sides.isAll) return fits
+    return follow(steps, this.#readRest(), this.#count)
+  }
+
+  /** Whether the ends of a long path are as the pattern has them. */
+  #fits({ before, behind }: Sides): boolean {
+    for (let at = 0; at < before.length; at++) {
+      if (before[at] !== ANY && before[at] !== this.#segments[at]) return false
     }
+    if (behind.length === 0) return true
+    if (this.#tailCount === 0) this.#readTail()
+    for (let at = 0; at < behind.length; at++) {
+      if (behind[at] !== ANY && behind[at] !== this.#tail[at]) return false
+    }
+    return true
   }
 
   #readRest(): Int32Array {
@@ -121,142 +148,78 @@ export class PathPatterns {
   }
 
   #readMore(countMax: number): void {
+    if (this.#path.isEncoded) {
+      this.#readEncoded(countMax)
+      return
+    }
     const { codes, length } = this.#path
     const segments = this.#segments
     const texts = this.#texts
+    const { singles } = texts
     let count = this.#count
     let start = this.#at
     while (start < length && count < countMax) {
+      let code = codes[start] as number
+      let end = start + 1
+      if (code === SLASH) {
+        start = end
+        continue
+      }
+      // A path has the most segments where each is a single character.
+      if (codes[end] === SLASH && code !== SEMICOLON) {
+        segments[count++] = code < singles.length ? (singles[code] as number) : OTHER
+        start = end + 1
+        continue
+      }
       let hash = 0
-      let end = start
-      for (; end < length; end++) {
-        const code = codes[end] as number
-        if (code === SLASH || code === SEMICOLON) break
-        hash = nextHash(hash, code)
+      end = start
+      while (code !== SLASH && code !== SEMICOLON) {
+        hash = (Math.imul(hash, 31) + code) | 0
+        code = codes[++end] as number
       }
       if (end > start) segments[count++] = texts.numberOf(codes, start, end, hash)
-      while (end < length && codes[end] !== SLASH) end++
+      if (code !== SLASH) while (codes[end] !== SLASH) end++
       start = end + 1
     }
     this.#count = count
     this.#at = start
   }
-}
 
-/** Below this, copying one by one is faster than a call to do it. */
-const COPIED_LENGTH_MIN = 64
-
-const isLittleEndian = endianness() === 'LE'
-
-/** The characters of a path as numbers, which are read several times as fast as those of a text. */
-class PathCodes {
-  codes = new Uint16Array(0)
-  length = 0
-  #bytes = Buffer.alloc(0)
-
-  set(path: string): void {
-    if (path.length > this.codes.length) {
-      this.#bytes = Buffer.alloc(Math.max(path.length, 256) * 2)
-      this.codes = new Uint16Array(this.#bytes.buffer, this.#bytes.byteOffset, path.length)
-    }
-    this.length = path.length
-    if (isLittleEndian && path.length >= COPIED_LENGTH_MIN) this.#bytes.write(path, 'utf16le')
-    else for (let at = 0; at < path.length; at++) this.codes[at] = path.charCodeAt(at)
-    if (path.includes('%')) this.#decode()
-  }
-
-  /** Decodes what would not have to be encoded; never a slash, so that segments stay. */
-  #decode(): void {
-    const { codes, length } = this
-    let to = 0
-    for (let at = 0; at < length; at++) {
-      const code = codes[at] as number
-      const plain = code === PERCENT ? needlesslyEncoded(codes, at, length) : 0
-      codes[to++] = plain === 0 ? code : plain
-      if (plain !== 0) at += 2
-    }
-    this.length = to
-  }
-}
-
-/** By its code, whether a character besides the unreserved ones may stand in a segment as it is. */
-const isPlain = Array.from({ length: 128 }, (_, code) =>
-  /[!$&'()*+,;=:@]/.test(String.fromCharCode(code)),
-)
-
-function needlesslyEncoded(codes: Uint16Array, at: number, length: number): number {
-  if (at + 2 >= length) return 0
-  const code = digitOf(codes[at + 1] as number) * 16 + digitOf(codes[at + 2] as number)
-  return isPlain[code] === true ? code : 0
-}
-
-/** The value of a hexadecimal digit; of anything else, a number that makes no character. */
-function digitOf(code: number): number {
-  if (code >= 0x30 && code <= 0x39) return code - 0x30
-  const letter = code | 0x20
-  return letter >= 0x61 && letter <= 0x66 ? letter - 0x57 : 1_000
-}
-
-/**
- * The texts in patterns, to find a segment among them without cutting it out of its path. There are
- * as many as patterns have; a client's choice of segments cannot add any.
- */
-class SegmentTexts {
-  /** At the number of each text; the first stands for all others. */
-  readonly all: readonly string[]
-  /** The characters of all of them, and where each begins. */
-  readonly #codes: Uint16Array
-  readonly #offsets: Int32Array
-  readonly #hashes: Int32Array
-  /** By the end of a hash: the first text that has it, and at each text the next one. */
-  readonly #first: Int32Array
-  readonly #next: Int32Array
-  readonly #mask: number
-
-  constructor(texts: readonly string[]) {
-    this.all = ['', ...texts]
-    this.#codes = codesOf(this.all.join(''))
-    this.#offsets = new Int32Array(this.all.length + 1)
-    this.#hashes = Int32Array.from(this.all, (text) => codesOf(text).reduce(nextHash, 0))
-    for (const [at, text] of this.all.entries()) {
-      this.#offsets[at + 1] = (this.#offsets[at] as number) + text.length
-    }
-    this.#mask = 2 ** Math.ceil(Math.log2(this.all.length * 4)) - 1
-    this.#first = new Int32Array(this.#mask + 1)
-    this.#next = new Int32Array(this.all.length)
-    for (let number = 1; number < this.all.length; number++) {
-      const bucket = (this.#hashes[number] as number) & this.#mask
-      this.#next[number] = this.#first[bucket] as number
-      this.#first[bucket] = number
+  /** The same for a path in which not everything may stand for itself. */
+  #readEncoded(countMax: number): void {
+    const { codes, length } = this.#path
+    while (this.#at < length && this.#count < countMax) {
+      const number = this.#texts.numberAt(codes, this.#at, length)
+      if (number !== ABSENT) this.#segments[this.#count++] = number
+      while (codes[this.#at] !== SLASH) this.#at++
+      this.#at++
     }
   }
 
-  numberOf(path: Uint16Array, start: number, end: number, hash: number): number {
-    const hashes = this.#hashes
-    let number = this.#first[hash & this.#mask] as number
-    while (number !== OTHER) {
-      if (hashes[number] === hash && this.#isSame(path, start, end, number)) return number
-      number = this.#next[number] as number
+  #readTail(): void {
+    const { codes, length } = this.#path
+    let end = length
+    while (end > 0 && this.#tailCount < SEGMENTS_AT_FIRST) {
+      let start = end
+      while (start > 0 && codes[start - 1] !== SLASH) start--
+      const number = this.#texts.numberAt(codes, start, length)
+      if (number !== ABSENT) this.#tail[this.#tailCount++] = number
+      end = start - 1
     }
-    return OTHER
-  }
-
-  #isSame(path: Uint16Array, start: number, end: number, number: number): boolean {
-    const codes = this.#codes
-    const offset = this.#offsets[number] as number
-    if ((this.#offsets[number + 1] as number) - offset !== end - start) return false
-    const shift = offset - start
-    for (let at = start; at < end; at++) if (path[at] !== codes[at + shift]) return false
-    return true
   }
 }
 
-function codesOf(text: string): Uint16Array {
-  return Uint16Array.from({ length: text.length }, (_, at) => text.charCodeAt(at))
-}
-
-function nextHash(hash: number, code: number): number {
-  return (Math.imul(hash, 31) + code) | 0
+function follow(steps: Steps, segments: Int32Array, count: number): boolean {
+  const { onward, staying, end, open } = steps
+  let state = steps.start
+  for (let at = 0; at < count; at++) {
+    if ((state & open) !== 0) return true
+    const text = segments[at] as number
+    state = ((state & (onward[text] as number)) << 1) | (state & staying)
+    state |= (state & staying) << 1
+    if (state === 0) return false
+  }
+  return (state & (end | open)) !== 0
 }
 
 /** Several `**` in a row are one, so that going past one of them is a single step. */
@@ -276,7 +239,17 @@ function stepsOf(elements: readonly string[], texts: readonly string[]): Steps {
     start: 1 | ((1 & staying) << 1),
     end: 1 << elements.length,
     open: elements.at(-1) === '**' ? 1 << (elements.length - 1) : 0,
+    sides: sidesOf(elements, texts),
   }
+}
+
+function sidesOf(elements: readonly string[], texts: readonly string[]): Sides | undefined {
+  const first = elements.indexOf('**')
+  const last = elements.lastIndexOf('**')
+  if (first < 0) return undefined
+  const numbers = elements.map((element) => (element === '*' ? ANY : texts.indexOf(element)))
+  const before = numbers.slice(0, first)
+  return { before, behind: numbers.slice(last + 1).reverse(), isAll: first === last }
 }
 
 /**

@@ -1,9 +1,12 @@
-/** The thread that reads a long policy for read-policy-aside.ts. */
+/** The thread that reads a text for policy-readers.ts. */
 
 import { parentPort, workerData } from 'node:worker_threads'
+import type { ReadOrder } from './policy-readers.ts'
 import { readPolicy } from './read-policy.ts'
-import type { ReadOrder } from './read-policy-aside.ts'
+import { readTierTable } from './tier-table.ts'
 
-const { text, file } = workerData as ReadOrder
+const { text, file, tierNames } = workerData as ReadOrder
 
-parentPort?.postMessage(readPolicy(text, file))
+parentPort?.postMessage(
+  tierNames === undefined ? readPolicy(text, file) : readTierTable(text, file, tierNames),
+)

@@ -13,6 +13,7 @@ import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { until } from '../../../../test/servers/until.ts'
 import { loadPolicy } from './load-policy.ts'
+import { readAside } from './policy-readers.ts'
 import { type LivePolicyFiles, openPolicy, type PolicySource } from './policy-source.ts'
 
 const policy = (limit: number, rest = '') =>
@@ -188,7 +189,7 @@ describe('loading a policy', () => {
     expect(await told(file)).toEqual(['tidegate.yaml:1:1 is too large; allowed: 262144 bytes'])
   })
 
-  it('lets others work while it reads a long one', async () => {
+  it('lets others work while another thread reads a long one', async () => {
     const overrides = Array.from(
       { length: 2_000 },
       (_, at) => `  - { limit: a, key: key_${at}, set: { limit: ${at} } }\n`,
@@ -197,15 +198,24 @@ describe('loading a policy', () => {
     writeFileSync(file, head + overrides.join(''))
     let turns = 0
     const counter = setInterval(() => turns++, 1)
-    const loaded = await loadPolicy(file)
+    const loaded = await loadPolicy(file, () => [], readAside)
     clearInterval(counter)
     expect(loaded.ok && loaded.document.overrides.length).toBe(2_000)
     expect(turns).toBeGreaterThan(10)
     writeFileSync(file, `${head + overrides.join('')}  - { limit: b, key: x, set: { limit: 1 } }\n`)
-    expect(await loadPolicy(file)).toMatchObject({
+    expect(await loadPolicy(file, () => [], readAside)).toMatchObject({
       ok: false,
       problems: [{ line: 2_003, path: 'overrides[2000].limit' }],
     })
+  })
+
+  it('says the same in another thread, of tiers as well', async () => {
+    const tiers = 'tiers: { names: [free], default: free, lookup: { file: t.yaml, by: user } }'
+    writeFileSync(file, policy(1, tiers))
+    for (const table of ['ada: free\n', 'ada: gold\n', '[', '- x\n']) {
+      writeFileSync(join(folder, 't.yaml'), table)
+      expect(await loadPolicy(file, () => [], readAside)).toEqual(await loadPolicy(file))
+    }
   })
 
   it('tells a file of tiers that is not there', async () => {

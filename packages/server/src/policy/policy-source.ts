@@ -14,6 +14,7 @@ import { dirname, resolve } from 'node:path'
 import { type Clock, systemClock } from 'tidegate'
 import { type LoadResult, loadPolicy, type OtherFiles, type PolicyFiles } from './load-policy.ts'
 import type { PolicyProblem } from './policy-problem.ts'
+import { readAside } from './policy-readers.ts'
 
 export interface PolicyVersion {
   /** Such as `3-9f86d081884c`: which one it is since the start, and the start of its hash. */
@@ -136,12 +137,13 @@ class FileSource implements PolicySource {
   async #check(): Promise<void> {
     for (let attempt = 0; attempt < ATTEMPTS_MAX && !this.#isClosed; attempt++) {
       const before = await signatureOf(this.#files)
-      const loaded = await loadPolicy(this.#file, this.#options.otherFiles)
+      const settled = pause(SETTLED_MS)
+      const loaded = await loadPolicy(this.#file, this.#options.otherFiles, readAside)
       if (loaded.hash === this.#toldHash) {
         this.#signature = before
         return
       }
-      await pause(SETTLED_MS)
+      await settled
       const isSettled = (await signatureOf(this.#files)) === before
       if (!isSettled || this.#isClosed) continue
       this.#signature = before

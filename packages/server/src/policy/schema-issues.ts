@@ -2,12 +2,24 @@
 
 import type { z } from 'zod'
 import { policyJsonSchema, type SchemaNode } from './json-schema.ts'
-import { notAllowed, type PolicyIssue, type PolicyPath, valueAt } from './policy-problem.ts'
+import {
+  notAllowed,
+  type PolicyIssue,
+  type PolicyPath,
+  PROBLEMS_MAX,
+  valueAt,
+} from './policy-problem.ts'
 
 type Issue = z.core.$ZodIssue
 
+/** As many as are shown: each takes a while to put into words, and a text can have thousands. */
 export function schemaIssues(issues: readonly Issue[], value: unknown): PolicyIssue[] {
-  return issues.flatMap((issue) => fromIssue(issue, [], value))
+  const found: PolicyIssue[] = []
+  for (const issue of issues) {
+    if (found.length >= PROBLEMS_MAX) break
+    found.push(...fromIssue(issue, [], value))
+  }
+  return found
 }
 
 const kinds: Readonly<Record<string, string>> = {
@@ -27,7 +39,8 @@ function fromIssue(issue: Issue, base: PolicyPath, root: unknown): PolicyIssue[]
   ]
   if (issue.code === 'unrecognized_keys') {
     const known = fieldsAt(path)
-    return issue.keys.map((key) => unknownField([...path, key], key, known))
+    const keys = issue.keys.slice(0, PROBLEMS_MAX)
+    return keys.map((key) => unknownField([...path, key], key, known))
   }
   if (issue.code === 'invalid_union') {
     const fitting = issue.errors.filter((branch) => !branch.every(isOtherKind))

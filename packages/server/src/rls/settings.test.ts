@@ -107,10 +107,17 @@ describe('settings from the environment', () => {
   test('give a decision the shorter of two times', () => {
     const deadlineOf = (environment: Record<string, string>) =>
       rlsSettings(environment).settings.storeDeadlineMs
-    expect(deadlineOf({ REDIS_TIMEOUT: '10s' })).toBe(10)
+    expect(deadlineOf({ REDIS_TIMEOUT: '10s' })).toBe(8)
     expect(deadlineOf({ REDIS_TIMEOUT: '5ms' })).toBe(5)
     expect(deadlineOf({ TIDEGATE_DEADLINE: '15ms' })).toBe(15)
   })
+})
+
+test('charging is all or nothing unless each descriptor is to be charged', () => {
+  const chargingOf = (environment: Record<string, string>) =>
+    rlsSettings(environment).settings.charging
+  expect(chargingOf({})).toBe('all-or-nothing')
+  expect(chargingOf({ TIDEGATE_CHARGE: 'each' })).toBe('each')
 })
 
 describe('Redis from the environment', () => {
@@ -120,6 +127,11 @@ describe('Redis from the environment', () => {
     [
       { REDIS_URL: 'redis://ada:b@r@h:1/3' },
       { addresses: ['h:1'], username: 'ada', password: 'b@r', database: 3 },
+    ],
+    [{ REDIS_URL: '/run/r.sock' }, { mode: 'standalone', addresses: ['/run/r.sock'] }],
+    [
+      { REDIS_URL: '/run/r.sock', REDIS_SOCKET_TYPE: 'unix', REDIS_AUTH: 'geheim' },
+      { addresses: ['/run/r.sock'], password: 'geheim' },
     ],
     [{ REDIS_URL: 'r:1', REDIS_AUTH: 'geheim' }, { password: 'geheim' }],
     [
@@ -169,6 +181,11 @@ describe('Redis from the environment', () => {
     }
     const { perSecondStore } = rlsSettings(environment).settings
     expect(perSecondStore).toEqual({ mode: 'cluster', addresses: ['s:1', 't:2'] })
+    const onSocket = { ...environment, REDIS_PERSECOND_TYPE: '', REDIS_PERSECOND_URL: '/s.sock' }
+    expect(rlsSettings(onSocket).settings.perSecondStore).toEqual({
+      mode: 'standalone',
+      addresses: ['/s.sock'],
+    })
     const { REDIS_PERSECOND, ...without } = environment
     expect(rlsSettings(without).settings.perSecondStore).toBeUndefined()
   })
@@ -190,7 +207,14 @@ describe('a start is refused with', () => {
     [{ LOG_LEVEL: 'loud' }, 'allowed: debug, info, warn or error'],
     [{ REDIS_TYPE: 'RING', REDIS_URL: 'r:1' }, 'allowed: SINGLE, SENTINEL, CLUSTER'],
     [{ REDIS_URL: 'a:1,b:2' }, 'set the type to SENTINEL or CLUSTER'],
-    [{ REDIS_URL: '/var/run/redis.sock' }, 'Unix sockets are not supported'],
+    [{ REDIS_URL: `/${'a'.repeat(107)}` }, 'the path of a socket, of at most 107 bytes'],
+    [{ REDIS_URL: '/s', REDIS_SOCKET_TYPE: 'tcp' }, 'allowed: unix, with a path in REDIS_URL'],
+    [{ REDIS_URL: 'r:1', REDIS_SOCKET_TYPE: 'unix' }, 'allowed: tcp, with host:port in REDIS_URL'],
+    [{ REDIS_URL: '/s', REDIS_TYPE: 'CLUSTER' }, 'host:port such as localhost:6379'],
+    [
+      { TIDEGATE_CHARGE: 'none' },
+      'TIDEGATE_CHARGE: "none" is not allowed; allowed: all-or-nothing',
+    ],
     [{ REDIS_URL: 'r:99999' }, 'host:port such as localhost:6379'],
     [{ REDIS_PERSECOND: 'true' }, 'REDIS_PERSECOND_URL: its value is not allowed'],
     [{ REDIS_URL: 'r:1', REDIS_TLS: '1', REDIS_TLS_CACERT: '/none' }, 'REDIS_TLS_CACERT: "/none"'],

@@ -10,6 +10,7 @@ import { type Environment, refused, Variables } from './environment/read-variabl
 import { redisSettings } from './environment/redis-settings.ts'
 import { variables as known } from './environment/variables.ts'
 import type { ListenAddress, TlsFiles } from './rpc.ts'
+import { type Charging, chargings } from './service/judge.ts'
 
 export interface RlsSettings {
   /** Where the files of the configuration are. */
@@ -43,6 +44,7 @@ export interface RlsSettings {
   readonly keyPrefix: string
   readonly storeDeadlineMs: number
   readonly onStoreError: StoreErrorMode
+  readonly charging: Charging
 
   readonly isShadowMode: boolean
   readonly isQuotaMode: boolean
@@ -95,9 +97,11 @@ export const rlsDefaults: Omit<RlsSettings, 'configDirectory'> = {
   store: { mode: 'memory', addresses: [] },
   perSecondStore: undefined,
   keyPrefix: '',
-  // Envoy waits for 20 ms, and a late event loop is given 5 ms more before the store is.
-  storeDeadlineMs: 10,
+  // Envoy waits for 20 ms. A late event loop is given 5 ms more before the store is at fault, and
+  // the rest is for that lateness and the way there and back.
+  storeDeadlineMs: 8,
   onStoreError: 'error',
+  charging: 'all-or-nothing',
   isShadowMode: false,
   isQuotaMode: false,
   nearLimitRatio: 0.8,
@@ -146,6 +150,7 @@ export function rlsSettings(environment: Environment): EnvironmentSettings {
     keyPrefix: variables.text('CACHE_KEY_PREFIX') ?? '',
     storeDeadlineMs: deadlineMsOf(variables),
     onStoreError: variables.oneOf('TIDEGATE_ON_STORE_ERROR', 'error', storeErrorModes),
+    charging: variables.oneOf('TIDEGATE_CHARGE', rlsDefaults.charging, chargings),
   }
   const notes = [...known].flatMap(([name, { state, text, silent }]) => {
     const value = variables.text(name)

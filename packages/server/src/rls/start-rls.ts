@@ -2,6 +2,7 @@
 
 import { type HttpDoor, openDoor } from '../http-door.ts'
 import { createStore, type OpenStore, type StoreSettings } from '../stores/create-store.ts'
+import { collectAlone } from './collect-alone.ts'
 import { LiveConfig } from './config/live-config.ts'
 import { grpcHandler } from './grpc-methods.ts'
 import { Health } from './health.ts'
@@ -44,17 +45,17 @@ export type RlsOptions = Partial<RlsSettings> & Pick<RlsSettings, 'configDirecto
 
 export async function startRls(options: RlsOptions, events: RlsEvents = {}): Promise<RunningRls> {
   const settings: RlsSettings = { ...rlsDefaults, ...options }
+  collectAlone()
   const stats = new Stats()
   const times = new ResponseTimes()
   const stores = openStores(settings, events)
   const warmUps = stores.all.map((store) => new WarmUp(store))
-  const judge = new Judge({
-    main: judgeStore(stores.main, settings.store),
-    perSecond:
-      stores.perSecond && settings.perSecondStore
-        ? judgeStore(stores.perSecond, settings.perSecondStore)
-        : undefined,
-  })
+  const perSecond =
+    stores.perSecond && settings.perSecondStore
+      ? judgeStore(stores.perSecond, settings.perSecondStore)
+      : undefined
+  const main = judgeStore(stores.main, settings.store)
+  const judge = new Judge({ main, perSecond }, settings.charging)
   const onError = (error: unknown) => events.onError?.(error)
   const service = new RateLimitService({ judge, stats, times, settings, onError })
   const config = new LiveConfig(settings.configDirectory, settings, {

@@ -11,7 +11,10 @@ import type { StoreMode } from '../policy/store-section.ts'
 
 export interface StoreSettings {
   readonly mode: StoreMode
-  /** `host:port` of the server, of Sentinels, or of some nodes of the cluster. */
+  /**
+   * `host:port` of the server, of Sentinels, or of some nodes of the cluster. That of a single
+   * server may be the path of its Unix socket.
+   */
   readonly addresses: readonly string[]
   readonly sentinelName?: string
   readonly username?: string
@@ -113,6 +116,7 @@ function connectionOptions(settings: StoreSettings) {
 }
 
 function connect(settings: StoreSettings): Client {
+  const [first = ''] = settings.addresses
   const nodes = settings.addresses.map(hostAndPort)
   const options = connectionOptions(settings)
   switch (settings.mode) {
@@ -140,7 +144,7 @@ function connect(settings: StoreSettings): Client {
         ...(settings.tls === undefined ? undefined : { enableTLSForSentinelMode: false }),
       })
     default:
-      return new Redis({ ...options, ...nodes[0] })
+      return new Redis({ ...options, ...(first.startsWith('/') ? { path: first } : nodes[0]) })
   }
 }
 

@@ -10,9 +10,9 @@ import type { BodySink, BodySource, GatewayResponse, HeaderList } from '../messa
 import { refusal } from '../refusal.ts'
 import { closeAfterReading } from './lingering.ts'
 import { hasGone, isHttp1, type NodeRequest, type Outgoing } from './node-request.ts'
-import { sendShared } from './shared-response.ts'
 import type { SlowClients } from './slow-clients.ts'
 import { cutOff, giveUpIfStalled } from './stalled.ts'
+import { sendWhole } from './whole-response.ts'
 
 export interface RespondOptions {
   /** Whether the connection is to be given up after this answer. */
@@ -35,7 +35,7 @@ export function respond(
 ): void {
   const { outgoing } = request
   if (hasGone(outgoing)) return
-  if (response.isShared && sendShared(request, response, options)) return
+  if (sendWhole(request, response, options)) return
   try {
     writeHead(request, response, options)
   } catch {

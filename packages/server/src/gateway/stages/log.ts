@@ -39,15 +39,16 @@ export function log(options: LogOptions): Stage {
   const look = (request: GatewayRequest, response: GatewayResponse) => {
     const { verdict } = request
     if (verdict === undefined || (response.problem !== undefined && isPlain(verdict))) {
-      if (response.problem !== undefined && mayWrite()) {
-        logger[response.status >= 500 ? 'warn' : 'info'](refusalLine(request, response, options))
-      }
+      const level = response.status >= 500 ? 'warn' : 'info'
+      if (response.problem === undefined || !logger.isLevelEnabled(level)) return response
+      if (mayWrite()) logger[level](refusalLine(request, response, options))
       return response
     }
     const isOfInterest = !isPlain(verdict)
+    const level = isOfInterest && verdict.outcome === 'admitted' ? 'warn' : 'info'
+    if (!logger.isLevelEnabled(level)) return response
     if (isOfInterest ? mayWrite() : sampleAllowed > 0 && Math.random() < sampleAllowed) {
-      const isRefused = verdict.outcome !== 'admitted'
-      logger[isOfInterest && !isRefused ? 'warn' : 'info'](decisionLine(request, verdict, options))
+      logger[level](decisionLine(request, verdict, options))
     }
     return response
   }

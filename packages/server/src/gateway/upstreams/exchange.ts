@@ -34,6 +34,8 @@ export interface Attempts {
 /** What is kept of a body that nobody takes yet. */
 const HELD_BYTES_MAX = 64 * 1_024
 
+const nothing = Buffer.alloc(0)
+
 const idempotentMethods: ReadonlySet<string> = new Set([
   ...['GET', 'HEAD', 'OPTIONS', 'PUT', 'DELETE', 'QUERY', 'PROPFIND'],
 ])
@@ -118,6 +120,13 @@ class Exchange implements AnswerHandler, BodySource, Visitor {
     // It waits for a connection, which is for somebody else now.
     this.#leaveTarget()
     this.#refuse(upstreamProblem(clientGone()))
+  }
+
+  whole(bytesMax: number): Buffer | undefined {
+    const isWhole = this.#isDone && !this.#hasFailed && this.#trailers === undefined
+    if (!isWhole || this.#heldBytes > bytesMax) return undefined
+    const [first = nothing, ...others] = this.#held
+    return others.length === 0 ? first : Buffer.concat(this.#held)
   }
 
   pipe(sink: BodySink): void {

@@ -17,7 +17,12 @@ const ADDRESS = /^(?:(rediss?):\/\/)?(?:(.*)@)?([^@/]+?)(?:\/(\d{1,9})?)?$/
 
 const HOST_AND_PORT = /^(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]{1,255}):\d{1,5}$/
 
+/** What the address of a Unix socket can hold, without the end of it. */
+const PATH_BYTES_MAX = 107
+
 const types = ['SINGLE', 'SENTINEL', 'CLUSTER'] as const
+
+const socketTypes = ['tcp', 'unix'] as const
 
 const modes = { SINGLE: 'standalone', SENTINEL: 'sentinel', CLUSTER: 'cluster' } as const
 
@@ -29,7 +34,11 @@ export function redisSettings(variables: Variables, prefix: string): StoreSettin
   const parts = url.split(',').map((part) => part.trim())
   const sentinelName = type === 'SENTINEL' ? parts.shift() : undefined
   checkCount(`${prefix}URL`, url, type, parts.length)
-  const addresses = parts.map((part) => addressOf(`${prefix}URL`, part))
+  const isPath = type === 'SINGLE' && url.startsWith('/')
+  checkSocketType(variables, prefix, isPath)
+  const addresses = isPath
+    ? [pathOf(`${prefix}URL`, url)]
+    : parts.map((part) => addressOf(`${prefix}URL`, part))
   const [first] = addresses
   const auth = authOf(variables.text(`${prefix}AUTH`))
   const isTls = variables.flag(`${prefix}TLS`) || addresses.some((one) => one.isTls)
@@ -58,11 +67,21 @@ function checkCount(name: string, url: string, type: (typeof types)[number], cou
   if (count === 0) throw refused(name, url, 'master,sentinel:port,sentinel:port')
 }
 
+/** Which one it is shows in the URL; a type that says otherwise is a mistake in one of them. */
+function checkSocketType(variables: Variables, prefix: string, isPath: boolean): void {
+  const fitting = isPath ? 'unix' : 'tcp'
+  const type = variables.oneOf(`${prefix}SOCKET_TYPE`, fitting, socketTypes)
+  if (type === fitting) return
+  const why = isPath ? `a path in ${prefix}URL` : `host:port in ${prefix}URL`
+  throw refused(`${prefix}SOCKET_TYPE`, type, `${fitting}, with ${why}`)
+}
+
+function pathOf(name: string, path: string): Address {
+  if (Buffer.byteLength(path) <= PATH_BYTES_MAX) return { address: path, isTls: false }
+  throw refused(name, path, `the path of a socket, of at most ${PATH_BYTES_MAX} bytes`)
+}
+
 function addressOf(name: string, text: string): Address {
-  if (text.startsWith('/')) {
-    const advice = 'Unix sockets are not supported'
-    throw refused(name, text, `host:port such as localhost:6379; ${advice}`)
-  }
   const [, scheme, credentials, address = '', database] = ADDRESS.exec(text) ?? []
   const isRight = HOST_AND_PORT.test(address) && Number(address.split(':').at(-1)) <= 65_535
   if (!isRight) throw refused(name, text, 'host:port such as localhost:6379 or redis://host:port')

@@ -99,17 +99,17 @@ const counters: Readonly<Record<string, Variable>> = {
   ),
   EXPIRATION_JITTER_MAX_SECONDS: needless('A counter expires when it no longer matters.', '300'),
   STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT: needless(
-    'A refused call never charges anything.',
+    'A refused call charges nothing; with `TIDEGATE_CHARGE=each` it does.',
     'true',
   ),
 }
 
 /** The same for the Redis of per-second limits, with `REDIS_PERSECOND_` in front. */
 const redis: Readonly<Record<string, Variable>> = {
-  SOCKET_TYPE: mapped('`tcp`; with `unix`, the URL has to be a path, which is refused.'),
+  SOCKET_TYPE: supported('`tcp` or `unix`. Default: what the URL is.'),
   TYPE: supported('`SINGLE`, `SENTINEL` or `CLUSTER`.'),
   URL: supported(
-    '`host:port`; `master,sentinel,…`; `node,…`; also as `redis://`. No Unix sockets.',
+    '`host:port`; `master,sentinel,…`; `node,…`; also as `redis://`; the path of a Unix socket.',
   ),
   POOL_SIZE: needless('One connection carries all calls, many in one command.', '10'),
   AUTH: supported('`password` or `user:password`.'),
@@ -170,8 +170,11 @@ const observing: Readonly<Record<string, Variable>> = {
 }
 
 const own: Readonly<Record<string, Variable>> = {
-  TIDEGATE_DEADLINE: supported('Ours: the time for a decision. Default 10ms.'),
+  TIDEGATE_DEADLINE: supported('Ours: the time for a decision. Default 8ms.'),
   TIDEGATE_ON_STORE_ERROR: supported('Ours: `error` (default), `open`, `closed` or `local`.'),
+  TIDEGATE_CHARGE: supported(
+    'Ours: `all-or-nothing` (default), or `each`: every descriptor for itself, as there.',
+  ),
   TIDEGATE_TRANSPORT: supported('Ours: `own` (default) or `node`.'),
   TIDEGATE_KEEPALIVE: supported('Ours: a silent connection is asked after this. Default 60s.'),
   TIDEGATE_UNHEALTHY: supported('Ours: how long it is unhealthy before it stops. Default 0.'),

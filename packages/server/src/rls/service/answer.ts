@@ -1,6 +1,5 @@
 /** From decisions to an answer: statuses in the order of the request, and what they add up to. */
 
-import type { Decision } from 'tidegate'
 import {
   codes,
   type DescriptorStatus,
@@ -8,6 +7,7 @@ import {
   type RateLimitResponse,
 } from '../wire/rate-limit-messages.ts'
 import { type JsonObject, type JsonValue, mergeStructs } from '../wire/struct.ts'
+import type { Judged } from './judge.ts'
 import type { Plan, PlanCharge, PlanItem } from './plan.ts'
 import type { Stats } from './stats.ts'
 
@@ -38,7 +38,7 @@ const noHeaders: readonly Header[] = []
 
 export function answer(
   plan: Plan,
-  decisions: readonly Decision[],
+  decisions: readonly Judged[],
   settings: AnswerSettings,
   stats: Stats,
 ): Answer {
@@ -79,15 +79,18 @@ function chargeOf(item: PlanItem | undefined, charges: readonly PlanCharge[]) {
 function statusOf(
   item: PlanItem,
   charges: readonly PlanCharge[],
-  decisions: readonly Decision[],
+  decisions: readonly Judged[],
   left: number[],
   settings: AnswerSettings,
 ): DescriptorStatus {
   const { rule, currentLimit, chargeAt, hits } = item
   if (rule === undefined) return unknownStatus
-  if (chargeAt === undefined) return unlimitedStatus
+  if (chargeAt === undefined) {
+    if (item.stats !== undefined) item.stats.unlimited += hits
+    return unlimitedStatus
+  }
   const charge = charges[chargeAt] as PlanCharge
-  const decision = decisions[chargeAt] as Decision
+  const decision = decisions[chargeAt] as Judged
   const resetSeconds = resetOf(charge, decision)
   const base = { currentLimit, resetSeconds }
   if (charge.isNegative) {
@@ -113,7 +116,7 @@ function statusOf(
 }
 
 /** Whole seconds to the end of the window, or until there is something again. */
-function resetOf({ counted }: PlanCharge, decision: Decision): number {
+function resetOf({ counted }: PlanCharge, decision: Judged): number {
   const { retryAfterMs, resetAfterMs, allowed } = decision
   const windowMs = counted.windowMs
   if (windowMs !== undefined && (resetAfterMs === 0 || decision.degraded !== null)) {
@@ -126,7 +129,7 @@ function resetOf({ counted }: PlanCharge, decision: Decision): number {
 /** As the reference counts: hits within the limit, near it, and over it. */
 function count(
   { stats, hits, rule }: PlanItem,
-  { limit }: Decision,
+  { limit, isRemembered }: Judged,
   isOver: boolean,
   before: number,
   nearLimitRatio: number,
@@ -137,6 +140,7 @@ function count(
   const near = Math.floor(limit * nearLimitRatio)
   if (isOver) {
     const isAtLimit = used >= limit
+    if (isRemembered) stats.overLimitWithLocalCache += hits
     stats.overLimit += isAtLimit ? hits : used + hits - limit
     if (!isAtLimit) stats.nearLimit += limit - Math.max(near, used)
     return

@@ -17,6 +17,7 @@ import {
   type RateLimitRequest,
 } from '../wire/rate-limit-messages.ts'
 import { counterKey } from './counter-key.ts'
+import type { Charging } from './judge.ts'
 import type { RuleStats, Stats } from './stats.ts'
 
 /** One descriptor of a request. */
@@ -31,7 +32,7 @@ export interface PlanItem {
   readonly isNegative: boolean
 }
 
-/** One counter, with the hits of all descriptors that lead to it. */
+/** One counter, with the hits of all descriptors that lead to it, or of one where each counts. */
 export interface PlanCharge extends Charge {
   readonly counted: Counted
   readonly isShadow: boolean
@@ -50,6 +51,7 @@ export interface PlanSettings extends RuleDefaults {
   readonly keyPrefix: string
   /** Every limit is a quota. */
   readonly isQuotaMode: boolean
+  readonly charging: Charging
 }
 
 /** Overrides that were seen: their limits are made once. */
@@ -146,7 +148,7 @@ export class Planner {
     const key = counterKey(this.#settings.keyPrefix, domain, entries, path)
     const kind = `${isNegativeHits ? '-' : '+'}${counted.limit.algorithm}\0${counted.name}\0${key}`
     const known = indexes.get(kind)
-    if (known !== undefined) {
+    if (known !== undefined && this.#settings.charging !== 'each') {
       const charge = charges[known] as PlanCharge
       charges[known] = { ...charge, cost: charge.cost + hits }
       return { ...base, currentLimit, chargeAt: known }

@@ -11,9 +11,13 @@ export interface RuleStats {
   totalHits: number
   totalNegativeHits: number
   overLimit: number
+  /** Of those, the hits for which the store was not asked, because the denial was known. */
+  overLimitWithLocalCache: number
   nearLimit: number
   withinLimit: number
   shadowMode: number
+  /** Hits of a rule that has no limit. */
+  unlimited: number
 }
 
 /** Names that requests may make, of one rule or of overrides. */
@@ -84,8 +88,10 @@ function newStats(domain: string, keys: readonly string[]): RuleStats {
     totalHits: 0,
     totalNegativeHits: 0,
     overLimit: 0,
+    overLimitWithLocalCache: 0,
     nearLimit: 0,
     withinLimit: 0,
     shadowMode: 0,
+    unlimited: 0,
   }
 }

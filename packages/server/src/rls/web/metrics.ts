@@ -20,11 +20,16 @@ type RuleCount = Exclude<keyof RuleStats, 'domain' | 'keys'>
 const ruleCounts: readonly (readonly [name: string, field: RuleCount])[] = [
   ['total_hits', 'totalHits'],
   ['over_limit', 'overLimit'],
+  ['over_limit_with_local_cache', 'overLimitWithLocalCache'],
   ['near_limit', 'nearLimit'],
   ['within_limit', 'withinLimit'],
   ['shadow_mode', 'shadowMode'],
   ['total_negative_hits', 'totalNegativeHits'],
+  ['unlimited', 'unlimited'],
 ]
+
+/** Of rules without a limit only, which have nothing else to count; left out of all others. */
+const isShown = (rule: RuleStats, field: RuleCount) => field !== 'unlimited' || rule.unlimited > 0
 
 const METHOD = 'ShouldRateLimit'
 
@@ -74,7 +79,9 @@ export function statsText({ stats, connections }: MetricSources): string {
   const lines: string[] = []
   for (const rule of stats.rules) {
     const name = `ratelimit.service.rate_limit.${statKey(rule.domain, rule.keys)}`
-    for (const [count, field] of ruleCounts) lines.push(`${name}.${count}: ${rule[field]}`)
+    for (const [count, field] of ruleCounts) {
+      if (isShown(rule, field)) lines.push(`${name}.${count}: ${rule[field]}`)
+    }
   }
   for (const [domain, value] of stats.unknownDomains) {
     lines.push(`ratelimit.service.rate_limit.${statKey(domain, [])}.domain_not_found: ${value}`)
@@ -112,7 +119,8 @@ function one(value: number): Sample[] {
 
 /** Keys below the second are in no label: the counts of several rules add up there. */
 function ruleSamples(stats: Stats, field: RuleCount): Sample[] {
-  return Array.from(stats.rules, (rule) => {
+  const shown = [...stats.rules].filter((rule) => isShown(rule, field))
+  return shown.map((rule) => {
     const [key1 = '', key2] = rule.keys.map((key) => statKey(key, []))
     const labels = { domain: statKey(rule.domain, []), key1 }
     return { labels: key2 === undefined ? labels : { ...labels, key2 }, value: rule[field] }

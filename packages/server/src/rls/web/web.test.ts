@@ -120,7 +120,7 @@ describe('metrics', () => {
     const rls = await startTestRls(config)
     const { client, debug } = rls
     for (let calls = 0; calls < 3; calls++) await client.ask(request('shop', ['tenant=a']))
-    await client.ask(request('shop', ['tried=1', 'path=/x']))
+    await client.ask(request('shop', ['tried=1', 'path=/x'], ['free=1']))
     await client.ask(request('shop', ['remote_address=10.0.0.1']))
     await client.ask(request('nowhere', ['tenant=a']))
     await expect(client.ask(request('', ['tenant=a']))).rejects.toThrow('must not be empty')
@@ -129,6 +129,9 @@ describe('metrics', () => {
       'ratelimit.service.rate_limit.shop.tenant.total_hits: 3',
       'ratelimit.service.rate_limit.shop.tenant.within_limit: 1',
       'ratelimit.service.rate_limit.shop.tenant.over_limit: 2',
+      'ratelimit.service.rate_limit.shop.tenant.over_limit_with_local_cache: 0',
+      'ratelimit.service.rate_limit.shop.free.unlimited: 1',
+      'ratelimit.service.rate_limit.shop.free.total_hits: 0',
       'ratelimit.service.rate_limit.shop.tried_1.path.total_hits: 1',
       'ratelimit.service.rate_limit.shop.remote_address_10_0_0_1.total_hits: 1',
       'ratelimit.service.rate_limit.nowhere.domain_not_found: 1',
@@ -144,6 +147,8 @@ describe('metrics', () => {
     for (const line of [
       'ratelimit_service_rate_limit_total_hits{domain="shop",key1="tenant"} 3',
       'ratelimit_service_rate_limit_over_limit{domain="shop",key1="tenant"} 2',
+      'ratelimit_service_rate_limit_over_limit_with_local_cache{domain="shop",key1="tenant"} 0',
+      'ratelimit_service_rate_limit_unlimited{domain="shop",key1="free"} 1',
       'ratelimit_service_rate_limit_total_hits{domain="shop",key1="tried_1",key2="path"} 1',
       'ratelimit_service_config_load_success 1',
       'ratelimit_service_should_rate_limit_error{err_type="service_error"} 1',

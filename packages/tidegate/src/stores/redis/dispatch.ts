@@ -30,8 +30,11 @@ const IN_FLIGHT_MAX = 8
 const LARGE_BATCH = 16
 const IN_FLIGHT_LARGE_MAX = 4
 
-/** Charges of a command that is not the last: parts are smaller only where there is time for it. */
-const BUSY_PART_MIN = 32
+/**
+ * Charges of a command of a busy process while another one is under way. Each command is a write, a
+ * read, and the waking of two processes, which costs as much as some ten charges.
+ */
+const BUSY_PART_MIN = 24
 
 /**
  * Charges that wait to be sent. Each takes some 300 bytes; a server that is this far behind would
@@ -113,7 +116,7 @@ export class Dispatch {
 
   /** In parts, so that the server works on one while this process reads the reply to another. */
   #flush(lane: Lane, partMin: number): void {
-    while (lane.waiting.length > 0 && lane.inFlight < inFlightMax(lane)) {
+    while (maySend(lane, partMin)) {
       const { length } = lane.waiting
       const part = Math.max(Math.ceil(length / (inFlightMax(lane) - lane.inFlight)), partMin)
       const share = Math.min(part, length, BATCH_MAX)
@@ -168,6 +171,12 @@ export class Dispatch {
     if (lane.waiting.length > 0) this.#schedule(lane)
     else if (lane.inFlight === 0) this.#lanes?.delete(lane.slot)
   }
+}
+
+/** One command is always under way while somebody waits. */
+function maySend(lane: Lane, partMin: number): boolean {
+  if (lane.inFlight === 0) return lane.waiting.length > 0
+  return lane.waiting.length >= partMin && lane.inFlight < inFlightMax(lane)
 }
 
 function inFlightMax({ batchSize }: Lane): number {

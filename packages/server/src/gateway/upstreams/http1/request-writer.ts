@@ -1,4 +1,4 @@
-/** Writes a request to the socket of a server: what is complete in one piece, the rest as it comes. */
+/** Writes a request to the socket of a server: in one piece where it is whole, or as it comes. */
 
 import type { Socket } from 'node:net'
 import type { Readable } from 'node:stream'

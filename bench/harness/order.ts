@@ -1,0 +1,25 @@
+/** The order of the parts, from the library outwards; what is not named here comes last. */
+
+const order = [
+  'memory',
+  'redis',
+  'cluster',
+  'hot-keys',
+  'middleware',
+  'gateway',
+  'rls',
+  'outage',
+  'accuracy',
+  'admission',
+  'cost',
+]
+
+export function inOrder<T>(items: readonly T[], nameOf: (item: T) => string): T[] {
+  const placeOf = (item: T) => {
+    const at = order.indexOf(nameOf(item))
+    return at === -1 ? order.length : at
+  }
+  return [...items].sort(
+    (one, other) => placeOf(one) - placeOf(other) || (nameOf(one) < nameOf(other) ? -1 : 1),
+  )
+}

@@ -1,0 +1,173 @@
+/** Servers with our middleware and with that of others. */
+
+import { startRedis } from '../test/servers/redis.ts'
+import { forkReady } from './harness/child.ts'
+import { packageVersion, redisVersion } from './harness/machine.ts'
+import type { Part, Run } from './harness/part.ts'
+import { median, takeTurns } from './harness/rounds.ts'
+import { type HttpFigure, type HttpLoad, httpLoad } from './parts/http-load.ts'
+import type { MiddlewarePlan } from './parts/middleware-plan.ts'
+
+export const part: Part = {
+  name: 'middleware',
+  title: 'Servers with a middleware',
+  compares:
+    'Express and Fastify servers that admit everything, with the middleware of Tidegate and ' +
+    'with that of others: counters in memory with the client address as key, and counters on ' +
+    'one Redis server with an API key of a thousand as key. Each server is a process of its ' +
+    'own, both send the same kinds of headers, and 32 connections ask as fast as they can.',
+  async run(run) {
+    run.uses('Redis', redisVersion())
+    for (const name of packages) run.uses(name, packageVersion(name) ?? 'unknown')
+    const redis = await startRedis()
+    run.onStop(() => redis.stop())
+    const load = httpLoad(run)
+    const found: Found[] = []
+    for (const situation of situations) {
+      found.push(await compareServers(run, situation, load, redis.url))
+    }
+    report(run, found)
+    if (packageVersion('@nestjs/throttler') === undefined) {
+      run.skipped('@nestjs/throttler: not installed here; it needs all of NestJS')
+    }
+  },
+}
+
+interface Situation {
+  readonly name: string
+  readonly what: string
+  readonly framework: MiddlewarePlan['framework']
+  readonly isShared: boolean
+  readonly peer: string
+  readonly aim?: number
+}
+
+interface Found {
+  readonly situation: Situation
+  readonly ours: readonly HttpFigure[]
+  readonly peers: readonly HttpFigure[]
+}
+
+const packages = [
+  ...['express', 'express-rate-limit', 'rate-limit-redis'],
+  ...['fastify', '@fastify/rate-limit', 'ioredis'],
+]
+
+const OURS = 'Tidegate'
+
+const SHARED_REASON =
+  'With 32 connections few calls are in flight that could be gathered, and most of the time of a ' +
+  "request is the framework's."
+
+const situations: readonly Situation[] = [
+  {
+    name: 'middleware-express-memory',
+    what: 'Express, in memory',
+    framework: 'express',
+    isShared: false,
+    peer: 'express-rate-limit',
+    aim: 1,
+  },
+  {
+    name: 'middleware-express-redis',
+    what: 'Express, on Redis',
+    framework: 'express',
+    isShared: true,
+    peer: 'express-rate-limit with rate-limit-redis',
+  },
+  {
+    name: 'middleware-fastify-memory',
+    what: 'Fastify, in memory',
+    framework: 'fastify',
+    isShared: false,
+    peer: '@fastify/rate-limit',
+  },
+  {
+    name: 'middleware-fastify-redis',
+    what: 'Fastify, on Redis',
+    framework: 'fastify',
+    isShared: true,
+    peer: '@fastify/rate-limit',
+  },
+]
+
+async function compareServers(
+  run: Run,
+  situation: Situation,
+  load: HttpLoad,
+  url: string,
+): Promise<Found> {
+  const { name, what, framework, isShared, peer, aim } = situation
+  const redisUrl = isShared ? url : undefined
+  const seconds = run.isQuick ? 1 : 3
+  const servers = await Promise.all([
+    start(run, { framework, isOurs: true, redisUrl }),
+    start(run, { framework, isOurs: false, redisUrl }),
+  ])
+  const contenders = servers.map(({ said: port }, at) => ({
+    name: at === 0 ? OURS : peer,
+    run: () => load.load(port, seconds),
+    ...(run.isQuick && { warmUp: () => load.warmUp(port) }),
+  }))
+  const figures = await takeTurns(run, what, contenders, run.isQuick ? 1 : 5)
+  await Promise.all(servers.map((server) => server.stop()))
+  const [ours = [], peers = []] = [figures.get(OURS), figures.get(peer)]
+  run.compared({
+    name,
+    what,
+    ours: OURS,
+    peer,
+    unit: 'requests per second',
+    rounds: ours.map(({ perSecond }, at) => ({
+      ours: perSecond,
+      peer: peers[at]?.perSecond ?? Number.NaN,
+    })),
+    ...(aim !== undefined && { aim }),
+    ...(isShared && { reason: SHARED_REASON }),
+  })
+  return { situation, ours, peers }
+}
+
+function start(run: Run, plan: MiddlewarePlan) {
+  const program = new URL('./parts/middleware-server.ts', import.meta.url)
+  return forkReady<number>(run, program, [JSON.stringify(plan)])
+}
+
+function report(run: Run, found: readonly Found[]): void {
+  const of = (figures: readonly HttpFigure[], field: keyof HttpFigure) =>
+    median(figures.map((figure) => figure[field]))
+  run.table({
+    name: 'middleware-latency',
+    title: 'The 99th percentile of the time of a request, in ms, with 32 connections, medians',
+    columns: [
+      { name: 'Tidegate', digits: 2 },
+      { name: 'the peer', digits: 2 },
+    ],
+    rows: found.map(({ situation, ours, peers }) => ({
+      name: situation.what,
+      isOurs: false,
+      cells: [of(ours, 'p99Ms'), of(peers, 'p99Ms')],
+    })),
+  })
+  const peerNames = [...new Set(found.map(({ situation }) => situation.peer))]
+  const points = (each: readonly Found[], side: 'ours' | 'peers') =>
+    each.map((one) => ({ x: one.situation.what, y: of(one[side], 'perSecond') }))
+  run.chart({
+    name: 'middleware',
+    title: 'Requests per second of a server with a middleware',
+    kind: 'bars',
+    xLabel: 'framework and store',
+    yLabel: 'requests per second, all admitted, one process',
+    series: [
+      { name: OURS, isOurs: true, points: points(found, 'ours') },
+      ...peerNames.map((name) => ({
+        name,
+        isOurs: false,
+        points: points(
+          found.filter(({ situation }) => situation.peer === name),
+          'peers',
+        ),
+      })),
+    ],
+  })
+}

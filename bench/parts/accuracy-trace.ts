@@ -1,0 +1,104 @@
+/**
+ * The traffic that is replayed: keys by Zipf's law. `steady` requests come independently of one
+ * another. `bursty` ones come in threes, and every key falls silent for seconds at a time: this is
+ * where algorithms differ. The same seed gives the same trace, in every process and everywhere.
+ */
+
+export interface Trace {
+  readonly length: number
+  /** The rank of each decision's key, the most frequent is 0. */
+  readonly keys: Uint16Array
+  /** Milliseconds since the start, never decreasing. */
+  readonly timesMs: Uint32Array
+}
+
+export interface TraceOptions {
+  readonly decisions: number
+  /** At most 65,536. */
+  readonly keys: number
+  readonly durationMs: number
+  readonly kind: TraceKind
+  readonly seed: number
+}
+
+export type TraceKind = 'steady' | 'bursty'
+
+export const ZIPF_EXPONENT = 1.1
+
+/** Requests of a bursty trace that come together for one key, on average. */
+const BURST_MEAN = 3
+
+/** For so long a key of a bursty trace goes on or stays silent, in half of the cases each. */
+const SILENCE_MS = 3_000
+
+/** A silent key is drawn again so many times at most, so that drawing ends. */
+const DRAWS_MAX = 16
+
+export function makeTrace({ decisions, keys, durationMs, kind, seed }: TraceOptions): Trace {
+  const burstMean = kind === 'bursty' ? BURST_MEAN : 1
+  const random = randomOf(seed)
+  const sums = zipfSums(keys)
+  const trace = { keys: new Uint16Array(decisions), timesMs: new Uint32Array(decisions) }
+  const gapMs = (durationMs * burstMean) / decisions
+  let nowMs = 0
+  for (let at = 0; at < decisions; ) {
+    nowMs -= Math.log(1 - random()) * gapMs
+    const key = kind === 'bursty' ? drawActive(sums, nowMs, random) : draw(sums, random)
+    do {
+      trace.keys[at] = key
+      trace.timesMs[at] = nowMs
+      at++
+    } while (at < decisions && random() > 1 / burstMean)
+  }
+  return { length: decisions, ...trace }
+}
+
+/** mulberry32: small, quick, and good enough for traffic. */
+function randomOf(seed: number): () => number {
+  let state = seed
+  return () => {
+    state = (state + 0x6d2b79f5) | 0
+    let mixed = Math.imul(state ^ (state >>> 15), 1 | state)
+    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32
+  }
+}
+
+function zipfSums(keys: number): Float64Array {
+  const sums = new Float64Array(keys)
+  let sum = 0
+  for (let rank = 0; rank < keys; rank++) {
+    sum += 1 / (rank + 1) ** ZIPF_EXPONENT
+    sums[rank] = sum
+  }
+  return sums
+}
+
+function drawActive(sums: Float64Array, nowMs: number, random: () => number): number {
+  const stretch = Math.floor(nowMs / SILENCE_MS)
+  for (let draws = 1; ; draws++) {
+    const key = draw(sums, random)
+    if (isActive(key, stretch) || draws === DRAWS_MAX) return key
+  }
+}
+
+function draw(sums: Float64Array, random: () => number): number {
+  return rankOf(sums, random() * (sums.at(-1) as number))
+}
+
+/** By a hash, so that it needs no memory of each key. */
+function isActive(key: number, stretch: number): boolean {
+  let hash = Math.imul(key + 1, 0x9e3779b1) ^ Math.imul(stretch + 1, 0x85ebca6b)
+  hash = Math.imul(hash ^ (hash >>> 15), 0x2c1b3c6d)
+  return ((hash ^ (hash >>> 13)) & 64) === 0
+}
+
+function rankOf(sums: Float64Array, point: number): number {
+  let [low, high] = [0, sums.length - 1]
+  while (low < high) {
+    const middle = (low + high) >> 1
+    if ((sums[middle] as number) < point) low = middle + 1
+    else high = middle
+  }
+  return low
+}

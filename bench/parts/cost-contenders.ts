@@ -1,0 +1,115 @@
+/** Limiters on Redis whose cost for a decision is measured, all with the same kind of client. */
+
+import type { Cluster, Redis } from 'ioredis'
+import { type RedisReply, RedisStore } from 'rate-limit-redis'
+import { RateLimiterRedis } from 'rate-limiter-flexible'
+import {
+  createLimiter,
+  fixedWindow,
+  type Limit,
+  slidingLog,
+  slidingWindow,
+  tokenBucket,
+} from 'tidegate'
+import { redisStore } from 'tidegate/redis'
+
+export const OURS = 'tidegate'
+export const PEER = 'rate-limiter-flexible'
+
+export type Client = Redis | Cluster
+
+export type Ask = (key: string) => Promise<unknown>
+
+export interface RedisContender {
+  readonly name: string
+  readonly isOurs: boolean
+  /** A limiter with its connection, as one process has it. */
+  on(client: Client): Ask | Promise<Ask>
+}
+
+/** Out of reach: what is measured is counting, not refusing. */
+const POINTS = 1_000_000_000
+
+/** A busy machine may be late; a decision that is made without Redis would be another one. */
+const DEADLINE_MS = 5_000
+
+const DAY_S = 86_400
+
+const flexible: RedisContender = {
+  name: PEER,
+  isOurs: false,
+  on(client) {
+    const options = { storeClient: client, points: POINTS, duration: DAY_S }
+    const limiter = new RateLimiterRedis(options)
+    return (key) => limiter.consume(key)
+  },
+}
+
+/** The store of express-rate-limit, without the middleware around it. */
+const rateLimitRedis: RedisContender = {
+  name: 'rate-limit-redis',
+  isOurs: false,
+  async on(client) {
+    const store = new RedisStore({
+      sendCommand: (command, ...args) => client.call(command, ...args) as Promise<RedisReply>,
+    })
+    await store.init({ windowMs: DAY_S * 1_000 } as Parameters<typeof store.init>[0])
+    return (key) => store.increment(key)
+  },
+}
+
+const bareIncrement: RedisContender = {
+  name: 'bare INCR',
+  isOurs: false,
+  on: (client) => (key) => client.incr(`incr:${key}`),
+}
+
+/**
+ * With so many a day, which are not reached either. They are few enough that a counter lives on
+ * between two requests: one that has drained is forgotten, and costs something else.
+ *
+ * rate-limit-redis leaves Cluster to its user.
+ */
+export function clusterContenders(perDay: number): RedisContender[] {
+  return [ours(OURS, tokenBucket({ limit: perDay, per: '1d' })), flexible]
+}
+
+/** Whose decisions are measured; the bare command is the least that counting in Redis can be. */
+export function decisionContenders(perDay: number): RedisContender[] {
+  return [...clusterContenders(perDay), rateLimitRedis, bareIncrement]
+}
+
+/** Our other algorithms, which cost Redis more; a log has to be short, as everybody's is. */
+export function algorithmContenders(perDay: number): RedisContender[] {
+  return [
+    ours(`${OURS}, slidingWindow`, slidingWindow({ limit: perDay, per: '1d' })),
+    ours(`${OURS}, fixedWindow`, fixedWindow({ limit: perDay, per: '1d' })),
+    ours(`${OURS}, slidingLog`, slidingLog({ limit: 100, per: '1s' })),
+  ]
+}
+
+const weighed = { limit: 10, per: '1d' } as const
+
+/** Whose keys are weighed: none expires meanwhile, as a unit of a bucket takes hours to drain. */
+export const keyContenders: readonly RedisContender[] = [
+  ours('tidegate, tokenBucket', tokenBucket(weighed)),
+  ours('tidegate, slidingWindow', slidingWindow(weighed)),
+  ours('tidegate, fixedWindow', fixedWindow(weighed)),
+  ours('tidegate, slidingLog', slidingLog(weighed)),
+  flexible,
+  rateLimitRedis,
+]
+
+function ours(name: string, limit: Limit): RedisContender {
+  return {
+    name,
+    isOurs: true,
+    on(client) {
+      const limiter = createLimiter({ limit, store: redisStore(client), deadlineMs: DEADLINE_MS })
+      return async (key) => {
+        const { degraded } = await limiter.check(key)
+        if (degraded !== null) throw new Error(`decided without Redis: ${degraded.reason}`)
+      }
+    },
+  }
+}

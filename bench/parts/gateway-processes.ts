@@ -1,0 +1,58 @@
+/** Backend and gateways, each in a process of its own that ends with the part of the benchmark. */
+
+import { fork } from 'node:child_process'
+import { once } from 'node:events'
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { freePort } from '../../test/servers/ports.ts'
+import { makeFolder, removeFolder, ServerProcess } from '../../test/servers/server-process.ts'
+import { until } from '../../test/servers/until.ts'
+import type { Run } from '../harness/part.ts'
+
+type Stops = Pick<Run, 'onStop'>
+
+const PROGRAM = join(import.meta.dirname, '../../packages/server/src/main.ts')
+
+/** Our gateway with a policy, told as the parts in which the gateways differ. */
+export async function startTidegate(run: Stops, backend: number, policy: object): Promise<number> {
+  const folder = makeFolder()
+  const port = await freePort()
+  const document = {
+    gateway: { listen: { host: '127.0.0.1', port } },
+    upstreams: { backend: { targets: [`http://127.0.0.1:${backend}`] } },
+    log: { level: 'error' },
+    ...policy,
+  }
+  const file = join(folder, 'policy.yaml')
+  writeFileSync(file, JSON.stringify(document))
+  const running = new ServerProcess(
+    process.execPath,
+    [PROGRAM, 'gateway', '--config', file],
+    folder,
+  )
+  run.onStop(async () => {
+    await running.end()
+    removeFolder(folder)
+  })
+  const state = await until('the gateway is ready', async () => {
+    if (running.hasEnded) return 'ended'
+    return (await fetch(`http://127.0.0.1:${port}/ready`)).ok && 'ready'
+  })
+  if (state === 'ended') throw new Error(`the gateway ended at its start:\n${running.output}`)
+  return port
+}
+
+export function startBackend(run: Stops): Promise<number> {
+  return startChild(run, 'http-backend.ts', [])
+}
+
+export function startExpress(run: Stops, backend: number, redis: number): Promise<number> {
+  return startChild(run, 'express-gateway.ts', [`http://127.0.0.1:${backend}`, String(redis)])
+}
+
+async function startChild(run: Stops, program: string, args: readonly string[]): Promise<number> {
+  const child = fork(join(import.meta.dirname, program), args)
+  run.onStop(() => child.kill('SIGKILL'))
+  const [port] = (await once(child, 'message')) as [number]
+  return port
+}

@@ -1,0 +1,32 @@
+/** A proxy of others as one process with a folder of its own, ended by its process id. */
+
+import { makeFolder, removeFolder, ServerProcess } from '../../test/servers/server-process.ts'
+import { until } from '../../test/servers/until.ts'
+
+export interface PeerProxy {
+  readonly port: number
+  /** Here nearly everything is refused with 429. */
+  readonly refusingPort: number
+  stop(): Promise<void>
+}
+
+/** `configure` writes what the program needs into the folder and gives its arguments. */
+export async function startProxy(
+  program: string,
+  ports: Pick<PeerProxy, 'port' | 'refusingPort'>,
+  configure: (folder: string) => readonly string[],
+): Promise<PeerProxy> {
+  const folder = makeFolder()
+  const running = new ServerProcess(program, configure(folder), folder)
+  const stop = async () => {
+    await running.end()
+    removeFolder(folder)
+  }
+  const state = await until(`${program} answers`, async () => {
+    if (running.hasEnded) return 'ended'
+    return (await fetch(`http://127.0.0.1:${ports.port}/`)).ok && 'ready'
+  })
+  if (state === 'ready') return { ...ports, stop }
+  await stop()
+  throw new Error(`${program} ended at its start:\n${running.output}`)
+}

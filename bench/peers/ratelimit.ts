@@ -1,0 +1,40 @@
+/** envoyproxy/ratelimit, the reference, with the same configuration and the same Redis as ours. */
+
+import { freePort } from '../../test/servers/ports.ts'
+import type { Run } from '../harness/part.ts'
+import { envoyCalls, type RlsService, untilCountingByEnvoy } from '../parts/rls-service.ts'
+import type { PeerProgram } from './peer-program.ts'
+import { startPeer } from './start-peer.ts'
+
+export const ratelimit: PeerProgram = {
+  name: 'envoyproxy/ratelimit',
+  variable: 'TIDEGATE_RATELIMIT',
+  file: 'ratelimit/service_cmd',
+  goPackage: 'github.com/envoyproxy/ratelimit/src/service_cmd@v1.4.1-0.20260122083618-3fb702589d36',
+}
+
+/** It reads the files in `config` below the folder. */
+export async function startRatelimit(
+  run: Pick<Run, 'onStop'>,
+  program: string,
+  folder: string,
+  redis: string,
+): Promise<RlsService> {
+  const [port, http, debug] = await Promise.all([freePort(), freePort(), freePort()])
+  const service = { ...envoyCalls, name: ratelimit.name, isOurs: false, port }
+  const settings = {
+    GRPC_PORT: String(port),
+    PORT: String(http),
+    DEBUG_PORT: String(debug),
+    USE_STATSD: 'false',
+    LOG_LEVEL: 'error',
+    REDIS_SOCKET_TYPE: 'tcp',
+    REDIS_URL: redis,
+    RUNTIME_ROOT: folder,
+    RUNTIME_SUBDIRECTORY: '',
+    RUNTIME_WATCH_ROOT: 'false',
+  }
+  const untilCounting = () => untilCountingByEnvoy(service)
+  await startPeer(run, { program, settings, folder, untilCounting })
+  return service
+}

@@ -1,0 +1,63 @@
+/**
+ * What things cost, as `./run.sh bench cost` measured it on two cores of an AMD EPYC, which others
+ * used as well, with Node 24 and Redis 7.0; rounded. Other machines have other figures: `tidegate
+ * plan` takes them as options, and this is the one file to change where they are measured anew.
+ */
+
+export const plannedAlgorithms = [
+  'tokenBucket',
+  'slidingWindow',
+  'fixedWindow',
+  'slidingLog',
+] as const
+
+export type PlannedAlgorithm = (typeof plannedAlgorithms)[number]
+
+type PerAlgorithm = Readonly<Record<PlannedAlgorithm, number>>
+
+/** Of the gateway, for a request with one limit: `one process, 64 connections`. */
+export const gatewayUsPerRequest = 80
+
+/** Of Redis, where all gateways ask the same server: `16 connections, 8 in flight`. */
+export const singleUsPerDecision: PerAlgorithm = {
+  tokenBucket: 14,
+  slidingWindow: 25,
+  fixedWindow: 25,
+  slidingLog: 32,
+}
+
+/** Of a shard of many, to which each gateway sends little: `64 connections, 1 in flight`. */
+export const shardUsPerDecision: PerAlgorithm = {
+  tokenBucket: 25,
+  slidingWindow: 40,
+  fixedWindow: 40,
+  slidingLog: 46,
+}
+
+/** Of Redis, for a key that a gateway answers from a block of units: `one hot key`. */
+export const hotUsPerDecision = 0.01
+
+/** To and from Redis, for a decision that travels alone. */
+export const wireBytesPerDecision: PerAlgorithm = {
+  tokenBucket: 154,
+  slidingWindow: 253,
+  fixedWindow: 252,
+  slidingLog: 236,
+}
+
+/** To each replica: `256 in flight on Cluster`. */
+export const replicatedBytesPerDecision = 110
+
+/**
+ * Of Redis. Measured are 113, 145, 145 and 241 at a million keys, when its table of keys is nearly
+ * full; right after that has doubled, 32 more. Of a sliding log, with one entry.
+ */
+export const bytesPerKey: PerAlgorithm = {
+  tokenBucket: 145,
+  slidingWindow: 177,
+  fixedWindow: 177,
+  slidingLog: 273,
+}
+
+/** What each further request that a sliding log admits adds to its key. */
+export const bytesPerLogEntry = 16

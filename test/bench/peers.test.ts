@@ -1,0 +1,90 @@
+/** What keeps the benchmarks from measuring what is not there, or what does not count. */
+
+import { once } from 'node:events'
+import { createServer, type ServerHttp2Stream } from 'node:http2'
+import type { AddressInfo } from 'node:net'
+import { describe, expect, onTestFinished, test, vi } from 'vitest'
+import { callsOver } from '../../bench/parts/rls-calls.ts'
+import { envoyCalls } from '../../bench/parts/rls-service.ts'
+import { type PeerProgram, peerProgram } from '../../bench/peers/peer-program.ts'
+
+const program: PeerProgram = {
+  name: 'Example',
+  variable: 'TIDEGATE_TEST_PEER',
+  file: 'no-such-peer/program',
+}
+
+describe('a program of others', () => {
+  test('is the one that the environment names', async () => {
+    vi.stubEnv(program.variable, process.execPath)
+    const { run, skipped, versions } = record()
+    expect(await peerProgram(run, program)).toBe(process.execPath)
+    expect(skipped).toEqual([])
+    expect([...versions.keys()]).toEqual(['Example'])
+  })
+
+  test('that is missing is left out, with a line that says what brings it', async () => {
+    const goPackage = 'example.com/peer@v1.0.0'
+    const { run, skipped } = record()
+    expect(await peerProgram(run, program)).toBeUndefined()
+    expect(await peerProgram(run, { ...program, goPackage })).toBeUndefined()
+    expect(skipped).toEqual([
+      'Example: not installed (TIDEGATE_TEST_PEER names one that is installed elsewhere)',
+      expect.stringContaining('Example: not installed (./run.sh bench rls --peers does it'),
+    ])
+  })
+
+  test('that no registry has is not installed, whatever the person wishes', async () => {
+    const { run, skipped } = record(true)
+    expect(await peerProgram(run, program)).toBeUndefined()
+    expect(skipped).toEqual([expect.stringContaining('Example: no registry has it by name')])
+  })
+})
+
+describe('calls', () => {
+  test('are counted and timed when each has a message', async () => {
+    const { perSecond, p50Ms, p99Ms, replyBytes } = await load((stream) => {
+      stream.respond({ ':status': 200 }, { waitForTrailers: true })
+      stream.on('wantTrailers', () => stream.sendTrailers({ 'grpc-status': '0' }))
+      stream.end(Buffer.alloc(7))
+    })
+    expect(perSecond).toBeGreaterThan(0)
+    expect(p99Ms).toBeGreaterThanOrEqual(p50Ms)
+    expect(replyBytes).toBe(7)
+  })
+
+  test('that are answered with an error are not taken for calls that were counted', async () => {
+    const answered = load((stream) => {
+      stream.respond({ ':status': 200, 'grpc-status': '14' }, { endStream: true })
+    })
+    await expect(answered).rejects.toThrow('calls were answered with errors')
+  })
+})
+
+function record(installsPeers = false) {
+  const skipped: string[] = []
+  const versions = new Map<string, string>()
+  const run = {
+    installsPeers,
+    progress: () => undefined,
+    skipped: (line: string) => void skipped.push(line),
+    uses: (name: string, version: string) => void versions.set(name, version),
+  }
+  onTestFinished(() => void vi.unstubAllEnvs())
+  return { run, skipped, versions }
+}
+
+async function load(answer: (stream: ServerHttp2Stream) => void) {
+  const server = createServer()
+  server.on('stream', (stream) => {
+    stream.on('error', () => undefined)
+    stream.resume()
+    answer(stream)
+  })
+  server.on('sessionError', () => undefined)
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  onTestFinished(() => void server.close())
+  const { port } = server.address() as AddressInfo
+  return callsOver({ port, path: envoyCalls.path }, [envoyCalls.body('t0')], 0.2)
+}
