@@ -65,7 +65,7 @@ Usage: ./run.sh [COMMAND]
   check           Types, lint, format and house style
   build           Compile the library into packages/tidegate/dist
   pack            Both packages as they are published, as archives in .cache/pack
-  bench           All benchmarks, about a quarter of an hour; --quick takes two minutes
+  bench           All benchmarks, about twenty minutes; --quick takes two
   bench NAME...   Only those; --list names them, --help says more
   node VERSION    Run another version of Node, such as 22.18.0; arguments go to it
   help            This text

@@ -78,7 +78,7 @@ async function measure(
     ],
     rows: [...admitted].map(([name, counts]) => ({
       name,
-      isOurs: name.startsWith('tidegate'),
+      isOurs: name.startsWith('Tidegate'),
       cells: [
         counts.length,
         Math.min(...counts),

@@ -27,6 +27,10 @@ const LEFT = 76
 const BOTTOM = HEIGHT - 52
 const NAME_HEIGHT = 17
 const LINE_COLORS = 4
+
+/** Of one line; more of them would hide it. */
+const DOTS_MAX = 24
+
 const dashesOfOurs = ['', '9 5', '3 4', '14 4 3 4']
 
 export function lineShapes(chart: Chart, top: number): Shapes {
@@ -63,15 +67,18 @@ function yScaleOf(values: readonly number[], isLog: boolean, { top, bottom }: Pa
 
 function curvesOf({ series }: Chart, xScale: Scale, yScale: Scale): Curve[] {
   let [own, peers] = [0, 0]
-  return series.map(({ name, isOurs, points }) => {
-    const color = isOurs ? undefined : peers++ % LINE_COLORS
+  // Where all are ours, there is nobody to stand out from, and colours tell them apart.
+  const isAlone = series.every(({ isOurs }) => isOurs)
+  return series.map(({ name, isOurs, points }, at) => {
+    const isBlue = isOurs && (!isAlone || at === 0)
+    const color = isBlue ? undefined : peers++ % LINE_COLORS
     return {
       name,
       isOurs,
       places: points.map(({ x, y }) => ({ x: xScale.at(Number(x)), y: yScale.at(y) })),
       line: color === undefined ? 'ours-line' : `line-${color}`,
       dot: color === undefined ? 'ours' : `dot-${color}`,
-      dashes: (isOurs ? dashesOfOurs[own++ % dashesOfOurs.length] : undefined) ?? '',
+      dashes: (isBlue ? dashesOfOurs[own++ % dashesOfOurs.length] : undefined) ?? '',
     }
   })
 }
@@ -106,10 +113,11 @@ function xMarks(scale: Scale, { right, bottom }: Panel): string[] {
 function curveShapes(curve: Curve): string[] {
   const path = curve.places.map(({ x, y }) => `${tenths(x)} ${tenths(y)}`).join('L')
   const width = curve.isOurs ? 3 : 2
+  const dots = curve.places.length > DOTS_MAX ? [] : curve.places
   const dashed = curve.dashes === '' ? '' : ` stroke-dasharray="${curve.dashes}"`
   return [
     `<path d="M${path}" class="${curve.line}" stroke-width="${width}"${dashed}/>`,
-    ...curve.places.map(({ x, y }) => circle(x, y, width + 0.5, { class: curve.dot })),
+    ...dots.map(({ x, y }) => circle(x, y, width + 0.5, { class: curve.dot })),
   ]
 }
 

@@ -23,7 +23,7 @@ Everything here is made from what the benchmarks have measured; nothing is typed
 machine:
 
 \`\`\`sh
-./run.sh bench            # all of them, about a quarter of an hour
+./run.sh bench            # all of them, about twenty minutes
 ./run.sh bench redis      # one of them; several names are possible
 ./run.sh bench --quick    # the same comparisons in under two minutes, for scale only
 ./run.sh bench --list     # their names

@@ -19,10 +19,13 @@ export const headlines: readonly (readonly [name: string, text: string])[] = [
   ['gateway-express', 'The gateway, limits in Redis: against Express with a proxy and a limiter'],
   ['gateway-nginx', 'The gateway, limits in Redis: against nginx, which counts in its own memory'],
   ['rls-ratelimit-values', 'The service for Envoy, 10,000 values: against envoyproxy/ratelimit'],
-  ['outage-killed-answer-express-rate-limit', 'Redis killed, first answer: express-rate-limit'],
+  [
+    'outage-killed-answer-express-rate-limit',
+    'Redis killed, time to an answer: against express-rate-limit',
+  ],
   [
     'outage-stopped-answer-rate-limiter-flexible',
-    'Redis stopped, first answer: rate-limiter-flexible',
+    'Redis stopped, time to an answer: against rate-limiter-flexible',
   ],
   ['cost-keys-process', 'Bytes of a key in memory: against rate-limiter-flexible'],
 ]

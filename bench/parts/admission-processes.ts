@@ -12,15 +12,15 @@ export const LIMIT = 100
 export const PERIOD_S = 86_400
 
 export const contenderNames = [
-  'tidegate, tokenBucket',
-  'tidegate, slidingWindow',
-  'tidegate, slidingLog',
-  'tidegate, fixedWindow',
+  'Tidegate, tokenBucket',
+  'Tidegate, slidingWindow',
+  'Tidegate, slidingLog',
+  'Tidegate, fixedWindow',
   'rate-limiter-flexible, Redis',
   'express-rate-limit, rate-limit-redis',
   '@fastify/rate-limit, Redis',
   'GET, then INCR',
-  'tidegate, memory',
+  'Tidegate, memory',
   'rate-limiter-flexible, memory',
   'express-rate-limit, MemoryStore',
   '@fastify/rate-limit, LocalStore',

@@ -23,7 +23,7 @@ export async function startBurstServices(run: Run, redis: RedisServer): Promise<
   const address = `${redis.host}:${redis.port}`
   const four = (start: () => Promise<RlsService>) =>
     Promise.all(Array.from({ length: PROCESSES }, start))
-  const ours = 'tidegate rls'
+  const ours = 'Tidegate, rls'
   const own = await four(() => startOurs(run, ours, directory, address, 'own'))
   const services = [serviceOf(run, ours, own)]
   const program = await peerProgram(run, ratelimit)

@@ -64,19 +64,19 @@ function ours() {
     }
   const deadlineMs = DEADLINE_MS
   return {
-    'tidegate, tokenBucket': ask(
+    'Tidegate, tokenBucket': ask(
       createLimiter({ limit: tokenBucket(options), store, deadlineMs, name: 'bucket' }),
     ),
-    'tidegate, slidingWindow': ask(
+    'Tidegate, slidingWindow': ask(
       createLimiter({ limit: slidingWindow(options), store, deadlineMs, name: 'window' }),
     ),
-    'tidegate, slidingLog': ask(
+    'Tidegate, slidingLog': ask(
       createLimiter({ limit: slidingLog(options), store, deadlineMs, name: 'log' }),
     ),
-    'tidegate, fixedWindow': ask(
+    'Tidegate, fixedWindow': ask(
       createLimiter({ limit: fixedWindow(options), store, deadlineMs, name: 'fixed' }),
     ),
-    'tidegate, memory': ask(createLimiter({ limit: tokenBucket(options) })),
+    'Tidegate, memory': ask(createLimiter({ limit: tokenBucket(options) })),
   }
 }
 

@@ -13,7 +13,7 @@ import {
 } from 'tidegate'
 import { redisStore } from 'tidegate/redis'
 
-export const OURS = 'tidegate'
+export const OURS = 'Tidegate'
 export const PEER = 'rate-limiter-flexible'
 
 export type Client = Redis | Cluster
@@ -92,10 +92,10 @@ const weighed = { limit: 10, per: '1d' } as const
 
 /** Whose keys are weighed: none expires meanwhile, as a unit of a bucket takes hours to drain. */
 export const keyContenders: readonly RedisContender[] = [
-  ours('tidegate, tokenBucket', tokenBucket(weighed)),
-  ours('tidegate, slidingWindow', slidingWindow(weighed)),
-  ours('tidegate, fixedWindow', fixedWindow(weighed)),
-  ours('tidegate, slidingLog', slidingLog(weighed)),
+  ours('Tidegate, tokenBucket', tokenBucket(weighed)),
+  ours('Tidegate, slidingWindow', slidingWindow(weighed)),
+  ours('Tidegate, fixedWindow', fixedWindow(weighed)),
+  ours('Tidegate, slidingLog', slidingLog(weighed)),
   flexible,
   rateLimitRedis,
 ]

@@ -43,7 +43,7 @@ export async function keysInProcess(run: Run): Promise<void> {
   const weighed: Weighed<ProcessWeight>[] = []
   for (const name of processContenders) {
     run.progress(`keys in a process: ${name}`)
-    const isOurs = name.startsWith('tidegate')
+    const isOurs = name.startsWith('Tidegate')
     weighed.push({ name, isOurs, weight: await weighInProcess(name, sizes) })
   }
   run.table({
@@ -98,10 +98,10 @@ function growth(
   run.compared({
     name: `cost-keys-${place.name}`,
     what: `${place.what}, ${keys} keys`,
-    ours: 'tidegate, tokenBucket',
+    ours: 'Tidegate, tokenBucket',
     peer: PEER,
     unit: 'bytes per key',
-    rounds: [{ ours: largest('tidegate, tokenBucket'), peer: largest(PEER) }],
+    rounds: [{ ours: largest('Tidegate, tokenBucket'), peer: largest(PEER) }],
     isLessBetter: true,
     reason: 'Keys of ours are digests of one length, 28 bytes; these keys are short by themselves.',
   })

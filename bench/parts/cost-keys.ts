@@ -37,10 +37,10 @@ const DAY_S = 86_400
 const weighed = { limit: 10, per: '1d' } as const
 
 const contenders: Readonly<Record<string, () => Ask>> = {
-  'tidegate, tokenBucket': () => ours(tokenBucket(weighed)),
-  'tidegate, slidingWindow': () => ours(slidingWindow(weighed)),
-  'tidegate, fixedWindow': () => ours(fixedWindow(weighed)),
-  'tidegate, slidingLog': () => ours(slidingLog(weighed)),
+  'Tidegate, tokenBucket': () => ours(tokenBucket(weighed)),
+  'Tidegate, slidingWindow': () => ours(slidingWindow(weighed)),
+  'Tidegate, fixedWindow': () => ours(fixedWindow(weighed)),
+  'Tidegate, slidingLog': () => ours(slidingLog(weighed)),
   'rate-limiter-flexible': () => {
     const limiter = new RateLimiterMemory({ points: 10, duration: DAY_S })
     return (key) => limiter.consume(key)

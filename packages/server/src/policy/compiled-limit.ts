@@ -33,7 +33,7 @@ export class CompiledLimit {
   readonly #byTier: ReadonlyMap<string, Limit>
   readonly #overrides = new Map<string, Override>()
   readonly #costRules: ReadonlyArray<{ readonly match: RequestMatch; readonly cost: number }>
-  readonly #chargers = new Map<Limit, Charger | undefined>()
+  readonly #chargers = new Map<Limit, Charger>()
 
   constructor(
     section: LimitSection,
@@ -114,8 +114,11 @@ export class CompiledLimit {
 
   /** The short way to charge a single counter, where the store has one. */
   chargerOf(store: Store, limit: Limit): Charger | undefined {
-    if (!this.#chargers.has(limit)) this.#chargers.set(limit, store.charger?.(this.name, limit))
-    return this.#chargers.get(limit)
+    const known = this.#chargers.get(limit)
+    if (known !== undefined) return known
+    const charger = store.charger?.(this.name, limit)
+    if (charger !== undefined) this.#chargers.set(limit, charger)
+    return charger
   }
 }
 

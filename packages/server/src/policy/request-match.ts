@@ -20,6 +20,8 @@ export class PatternBook {
   }
 
   read(path: string): void {
+    // Where nobody asks about paths, none is read.
+    if (this.#numbers.size === 0) return
     this.#patterns ??= new PathPatterns([...this.#numbers.keys()])
     this.#patterns.read(path)
   }

@@ -48,6 +48,10 @@ export function refusedAnswers(dialect: HeaderDialect): RefusedAnswer {
 /** Everything that an answer says. */
 function keyOf({ decision, applied }: Evaluation<Decision>, nowMs: number): string {
   let key = figuresOf(decision, nowMs)
+  const [only] = applied
+  if (only !== undefined && applied.length === 1 && only.decision === decision) {
+    return `${key}|${only.name},${windowSeconds(only.limit)}`
+  }
   for (const one of applied) {
     key += `|${one.name},${windowSeconds(one.limit)},${figuresOf(one.decision, nowMs)}`
   }

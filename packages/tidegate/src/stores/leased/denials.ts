@@ -55,16 +55,20 @@ export class Denials {
     return this.#denials.size
   }
 
-  find(key: string, question: Question, nowMs: number): readonly Decision[] | undefined {
-    const denial = this.#denials.size === 0 ? undefined : this.#denials.get(key)
-    if (denial === undefined || question.cost < denial.cost) return undefined
-    if (nowMs >= denial.untilMs || !areSame(question.limits, denial.limits)) {
-      this.#end(key, denial, nowMs)
-      return undefined
-    }
-    denial.calls++
+  find(key: string, { limits, cost }: Question, nowMs: number): readonly Decision[] | undefined {
+    const denial = this.#denials.get(key)
+    if (denial === undefined || cost < denial.cost) return undefined
+    if (!this.#holds(key, denial, areSame(limits, denial.limits), nowMs)) return undefined
     const passedMs = Math.floor(nowMs - denial.toldMs)
     return denial.decisions.map((decision) => later(decision, passedMs))
+  }
+
+  /** The same for a group of one, which most are. */
+  findOne(key: string, limit: Limit, cost: number, nowMs: number): Decision | undefined {
+    const denial = this.#denials.get(key)
+    if (denial === undefined || cost < denial.cost) return undefined
+    if (!this.#holds(key, denial, isSame(limit, denial.limits[0]), nowMs)) return undefined
+    return later(denial.decisions[0] as Decision, Math.floor(nowMs - denial.toldMs))
   }
 
   add(
@@ -98,6 +102,15 @@ export class Denials {
 
   clear(): void {
     this.#denials.clear()
+  }
+
+  #holds(key: string, denial: Denial, isForSame: boolean, nowMs: number): boolean {
+    if (nowMs < denial.untilMs && isForSame) {
+      denial.calls++
+      return true
+    }
+    this.#end(key, denial, nowMs)
+    return false
   }
 
   /** The oldest first, as a Map keeps the order. */

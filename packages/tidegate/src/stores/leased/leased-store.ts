@@ -18,6 +18,7 @@ import type { Adjustment, Charge, ChargeMode, Counter, MaybePromise, Store } fro
 import { Denials } from './denials.ts'
 import type { HeavyHitter } from './heavy-hitters.ts'
 import { LeasedCounters, type LeaseState } from './leased-counters.ts'
+import { SyncReports } from './sync-reports.ts'
 import { SYNC_MS, SyncedCounters } from './synced-counters.ts'
 
 /** A key that is asked for often, and how often in the last second. */
@@ -56,12 +57,14 @@ export class LeasedStore implements Store {
   readonly #alertMs = new Map<string, number>()
   readonly #state: LeaseState
   readonly #synced = new Map<string, SyncedCounters>()
+  readonly #reports: SyncReports
   #stopSweep: (() => void) | undefined
   #stopSync: (() => void) | undefined
 
   constructor(store: Store, observer: Observer | undefined) {
     this.#store = store
     this.#observer = safely(observer)
+    this.#reports = new SyncReports(store)
     this.#state = {
       learningUntilMs: 0,
       onHot: (name, key, perSecond) => this.#onHot(name, key, perSecond),
@@ -70,12 +73,10 @@ export class LeasedStore implements Store {
 
   charger(name: string, limit: Limit): (key: string, cost: number) => MaybePromise<Decision> {
     const charge = this.#store.charger?.(name, limit)
-    const question = { limits: [limit], cost: 1 }
     if (charge === undefined || !isKept(limit)) {
       return charge ?? ((key, cost) => this.#single({ name, limit, key, cost }))
     }
-    if (isSynced(limit))
-      return (key, cost) => this.#chargeSynced({ name, limit, key, cost }, charge)
+    if (isSynced(limit)) return this.#syncedCharger(name, limit, charge)
     const counters = this.#isLeasable(limit) ? this.#countersOf(name, limit) : undefined
     const start = `${limit.algorithm}\0${name}\0`
     return (key, cost) => {
@@ -83,9 +84,8 @@ export class LeasedStore implements Store {
       const spent = counters?.spend(limit, key, cost, nowMs)
       if (spent !== undefined) return spent
       if (this.#denials.size > 0) {
-        const asked = cost === 1 ? question : { ...question, cost }
-        const denied = this.#denials.find(start + key, asked, nowMs)
-        if (denied !== undefined) return denied[0] as Decision
+        const denied = this.#denials.findOne(start + key, limit, cost, nowMs)
+        if (denied !== undefined) return denied
       }
       const counter = { name, limit, key }
       // Nobody waits for a block: it is for those who come after, and one deadline is enough.
@@ -133,7 +133,7 @@ export class LeasedStore implements Store {
     this.#stopSync = undefined
     const nowMs = steadyClock.now()
     await Promise.all([...this.#counters.values()].map((counters) => counters.settle(nowMs)))
-    await Promise.all([...this.#synced.values()].map((counters) => counters.sync(nowMs)))
+    await this.#reports.finish()
     await this.#store.close()
   }
 
@@ -152,25 +152,29 @@ export class LeasedStore implements Store {
   }
 
   /** Counted here; only what is not known yet is asked of the store. */
-  #chargeSynced(
-    { name, limit, key, cost }: Charge,
+  #syncedCharger(
+    name: string,
+    limit: Limit,
     charge: (key: string, cost: number) => MaybePromise<Decision>,
-  ): MaybePromise<Decision> {
+  ): (key: string, cost: number) => MaybePromise<Decision> {
     const counters = this.#syncedOf(name, limit)
-    const decision = counters.decide(limit, key, cost, steadyClock.now())
-    if (decision !== undefined) return decision
-    this.#stopSync ??= repeat(() => this.#sync(), SYNC_MS)
-    return Promise.resolve(charge(key, cost)).then((asked) => {
-      counters.learn({ name, limit, key }, asked, steadyClock.now())
-      return asked
-    })
+    return (key, cost) => {
+      const decision = counters.decide(limit, key, cost, steadyClock.now())
+      if (decision !== undefined) return decision
+      this.#stopSync ??= repeat(() => this.#sync(), SYNC_MS)
+      return Promise.resolve(charge(key, cost)).then((asked) => {
+        counters.learn({ name, limit, key }, asked, steadyClock.now())
+        return asked
+      })
+    }
   }
 
   #sync(): void {
+    this.#reports.send()
     const nowMs = steadyClock.now()
     let size = 0
     for (const counters of this.#synced.values()) {
-      void counters.sync(nowMs)
+      counters.sweep(nowMs)
       size += counters.size
     }
     if (size > 0) return
@@ -182,7 +186,7 @@ export class LeasedStore implements Store {
     const id = `${algorithm}\0${name}`
     const known = this.#synced.get(id)
     if (known !== undefined) return known
-    const counters = new SyncedCounters(this.#store)
+    const counters = new SyncedCounters(this.#reports)
     this.#synced.set(id, counters)
     return counters
   }

@@ -36,6 +36,12 @@ const IN_FLIGHT_LARGE_MAX = 4
  */
 const BUSY_PART_MIN = 24
 
+/** Charges that are sent at once, because more of them in one command would save nothing. */
+const FULL_PART = 64
+
+/** Turns of the event loop that charges of a busy process wait for company, while any comes. */
+const BUSY_TURNS_MAX = 4
+
 /**
  * Charges that wait to be sent. Each takes some 300 bytes; a server that is this far behind would
  * need more than a tenth of a second to judge them.
@@ -78,7 +84,11 @@ export class Dispatch {
     this.#waitingCount++
     const lane = this.#laneOf(key)
     lane.waiting.push(waiting)
-    if (!lane.isScheduled && lane.inFlight < inFlightMax(lane)) this.#schedule(lane)
+    if (!lane.isScheduled) {
+      if (lane.inFlight < inFlightMax(lane)) this.#schedule(lane)
+    } else if (lane.waiting.length >= FULL_PART && lane.inFlight < inFlightMax(lane)) {
+      this.#flush(lane, FULL_PART)
+    }
   }
 
   #laneOf(key: string): Lane {
@@ -99,18 +109,24 @@ export class Dispatch {
     lane.isScheduled = true
     this.#scheduled.push(lane)
     if (this.#scheduled.length > 1) return
-    const isBusy = this.#load.isBusy()
-    const flush = () => this.#flushScheduled(isBusy)
-    if (isBusy) setImmediate(flush)
-    else queueMicrotask(flush)
+    if (this.#load.isBusy()) setImmediate(() => this.#gather(BUSY_TURNS_MAX, 0))
+    else queueMicrotask(() => this.#flushScheduled(1))
   }
 
-  #flushScheduled(isBusy: boolean): void {
+  /** `before` is how many waited a turn ago. */
+  #gather(turnsLeft: number, before: number): void {
+    const waiting = this.#waitingCount
+    const isWorthIt = waiting < BUSY_PART_MIN && waiting > before && turnsLeft > 1
+    if (isWorthIt) setImmediate(() => this.#gather(turnsLeft - 1, waiting))
+    else this.#flushScheduled(BUSY_PART_MIN)
+  }
+
+  #flushScheduled(partMin: number): void {
     const lanes = this.#scheduled
     this.#scheduled = []
     for (const lane of lanes) {
       lane.isScheduled = false
-      this.#flush(lane, isBusy ? BUSY_PART_MIN : 1)
+      this.#flush(lane, partMin)
     }
   }
 
