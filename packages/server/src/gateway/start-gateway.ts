@@ -7,6 +7,7 @@ import { readFileSync } from 'node:fs'
 import { hostname } from 'node:os'
 import { resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { createSecureContext } from 'node:tls'
 import { isDeepStrictEqual } from 'node:util'
 import type { Logger } from 'pino'
 import type {
@@ -208,7 +209,7 @@ function openUpstreams(
 ): Map<string, OpenUpstream> {
   // Files first: what cannot be read must be found out before anything is opened.
   const entries = Object.entries(sections).map(
-    ([name, section]) => [name, section, readTargetTls(section.tls, folder)] as const,
+    ([name, section]) => [name, section, readTargetTls(name, section.tls, folder)] as const,
   )
   return new Map(
     entries.map(([name, section, tls]) => {
@@ -219,15 +220,24 @@ function openUpstreams(
   )
 }
 
-function readTargetTls(tls: UpstreamSection['tls'], folder: string): TargetTls | undefined {
+function readTargetTls(
+  name: string,
+  tls: UpstreamSection['tls'],
+  folder: string,
+): TargetTls | undefined {
   if (tls === undefined) return undefined
   const read = (file: string | undefined) => file && readFileSync(resolve(folder, file))
-  return {
-    ca: read(tls.ca) || undefined,
-    cert: read(tls.cert) || undefined,
-    key: read(tls.key) || undefined,
-    serverName: tls.serverName,
+  const ca = read(tls.ca) || undefined
+  const cert = read(tls.cert) || undefined
+  const key = read(tls.key) || undefined
+  try {
+    createSecureContext({ ca, cert, key })
+  } catch (error) {
+    throw new Error(`upstreams.${name}.tls: the files are no certificates or keys`, {
+      cause: error,
+    })
   }
+  return { ca, cert, key, serverName: tls.serverName }
 }
 
 function readCertificates(

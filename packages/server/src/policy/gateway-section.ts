@@ -160,7 +160,12 @@ const upstream = z.strictObject({
     .prefault({}),
   healthCheck: z
     .strictObject({
-      path: z.string().startsWith('/').max(1_024).default('/health').describe('What is asked for.'),
+      path: z
+        .string()
+        .max(1_024)
+        .regex(/^\/[\x21-\x7e]*$/, { error: 'a path such as /health, percent-encoded as in a URL' })
+        .default('/health')
+        .describe('What is asked for.'),
       every: duration.default(5_000).describe('How often.'),
       timeout: duration.default(1_000).describe('How long an answer may take.'),
       unhealthyAfter: whole(1, 100).default(3).describe('Failures in a row.'),

@@ -23,7 +23,7 @@ import type { AnswerHead } from './http1/read-head.ts'
 import type { Place, Visitor } from './places.ts'
 import { cleanResponseHead, cleanTrailers, upgradeHead } from './response-head.ts'
 import type { Target } from './target.ts'
-import { isBroken, upstreamProblem } from './upstream-problem.ts'
+import { isBroken, isOfRequest, upstreamProblem } from './upstream-problem.ts'
 
 export interface Attempts {
   /** Another target than those that were tried, with room; undefined where there is none. */
@@ -102,7 +102,9 @@ class Exchange implements AnswerHandler, BodySource, Visitor {
     const { method, target, headers, bodyBytes, upgrade } = this.#request
     const body = this.#body
     const { pool } = this.#target as Target
-    this.#connection = pool.send({ method, target, headers, body, bodyBytes, upgrade }, this)
+    const connection = pool.send({ method, target, headers, body, bodyBytes, upgrade }, this)
+    // One that has failed at once has told so already, and another one may be under way.
+    if (!connection.isGone) this.#connection = connection
   }
 
   hasWaitedTooLong(): void {
@@ -192,7 +194,7 @@ class Exchange implements AnswerHandler, BodySource, Visitor {
 
   onError(error: Error, progress: Progress): void {
     // What the client did wrong is not held against the target.
-    const isClients = this.#isAborted || errorOf(this.#body) === error
+    const isClients = this.#isAborted || errorOf(this.#body) === error || isOfRequest(error)
     if (!isClients) this.#target?.hasAnswered(true)
     this.#isDone = true
     this.#leaveTarget()

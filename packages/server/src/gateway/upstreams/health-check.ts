@@ -35,10 +35,15 @@ function watchTarget(target: Target, check: HealthCheck): NodeJS.Timeout {
   return setInterval(ask, check.every).unref()
 }
 
-/** On a connection of its own: a check must not fail because others are waiting. */
+/** On a connection of its own: a check must not fail because of what others have left. */
 function answersWell({ pool, host }: Target, check: HealthCheck): Promise<boolean> {
   return new Promise((resolve) => {
     let isWell = false
+    let timer: NodeJS.Timeout | undefined
+    const done = (answer: boolean) => {
+      clearTimeout(timer)
+      resolve(answer)
+    }
     const handler: AnswerHandler = {
       onInterim: () => undefined,
       onHead({ status }) {
@@ -53,14 +58,10 @@ function answersWell({ pool, host }: Target, check: HealthCheck): Promise<boolea
       onError: () => done(false),
     }
     const request = { method: 'GET', target: check.path, headers: ['host', host] }
-    const connection = pool.send(
+    const connection = pool.sendApart(
       { ...request, body: null, bodyBytes: undefined, upgrade: undefined },
       handler,
     )
-    const timer = setTimeout(() => connection.abort(new Error('not in time')), check.timeout)
-    const done = (answer: boolean) => {
-      clearTimeout(timer)
-      resolve(answer)
-    }
+    timer = setTimeout(() => connection.abort(new Error('not in time')), check.timeout)
   })
 }

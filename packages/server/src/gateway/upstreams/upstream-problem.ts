@@ -8,6 +8,7 @@ const details: Readonly<Record<string, readonly [status: number, detail: string]
   UPSTREAM_RESPONSE_TIMEOUT: [504, 'The upstream did not answer in time.'],
   UPSTREAM_IDLE_TIMEOUT: [504, 'The upstream did not answer in time.'],
   UPSTREAM_HEAD_TOO_LARGE: [502, 'The upstream answered with too many header fields.'],
+  UPSTREAM_UNWRITABLE: [400, 'The request cannot be forwarded.'],
   ECONNREFUSED: [502, 'The upstream could not be reached.'],
   EHOSTUNREACH: [502, 'The upstream could not be reached.'],
   ENETUNREACH: [502, 'The upstream could not be reached.'],
@@ -36,6 +37,12 @@ export function upstreamProblem(error: Error): GatewayResponse {
 
 export function isBroken(error: Error): boolean {
   return brokenCodes.has(codeOf(error))
+}
+
+/** What the client sent is at fault, whichever target it would go to. */
+export function isOfRequest(error: Error): boolean {
+  const code = codeOf(error)
+  return code === 'UPSTREAM_UNWRITABLE' || code.startsWith('TIDEGATE_')
 }
 
 function codeOf(error: Error): string {

@@ -3,7 +3,7 @@
  * as it must be throws. https://www.rfc-editor.org/rfc/rfc9112#section-6.3
  */
 
-import type { HeaderList } from '../../message.ts'
+import { fieldOf, type HeaderList } from '../../message.ts'
 import { ChunkedReader } from './chunked-reader.ts'
 import { type AnswerHead, readHead } from './read-head.ts'
 import { invalidAnswer, upstreamError } from './upstream-error.ts'
@@ -18,7 +18,8 @@ export interface AnswerSink {
 export interface Expected {
   /** HEAD has answers without a body, whatever they say of its length. */
   readonly isHead: boolean
-  readonly isUpgrade: boolean
+  /** The protocol that was asked for, where one was. */
+  readonly upgrade: string | undefined
 }
 
 /** Answers of honest servers have far less; more would only fill memory. */
@@ -34,7 +35,7 @@ type State = 'head' | 'counted' | 'chunked' | 'until-close' | 'done' | 'switched
 export class AnswerReader {
   readonly #sink: AnswerSink
   #state: State = 'done'
-  #expected: Expected = { isHead: false, isUpgrade: false }
+  #expected: Expected = { isHead: false, upgrade: undefined }
   /** The beginning of a head. */
   #begun: Buffer | undefined
   #interimAnswers = 0
@@ -104,7 +105,8 @@ export class AnswerReader {
 
   #readRestOfHead(begun: Buffer, piece: Buffer, start: number): number {
     // No head is longer, so that no more has to be looked at.
-    const joined = Buffer.concat([begun, piece.subarray(start, start + HEAD_BYTES_MAX)])
+    const lengthMax = HEAD_BYTES_MAX + EMPTY_LINE.length
+    const joined = Buffer.concat([begun, piece.subarray(start, start + lengthMax)])
     const end = joined.indexOf(EMPTY_LINE, Math.max(0, begun.length - EMPTY_LINE.length))
     if (end === -1) {
       this.#keep(joined)
@@ -117,7 +119,8 @@ export class AnswerReader {
   }
 
   #keep(begun: Buffer): void {
-    if (begun.length > HEAD_BYTES_MAX) throw headTooLarge()
+    // Of the empty line, all but its last byte may be here.
+    if (begun.length >= HEAD_BYTES_MAX + EMPTY_LINE.length) throw headTooLarge()
     this.#begun = begun
   }
 
@@ -125,9 +128,10 @@ export class AnswerReader {
     const head = readHead(text)
     const { status, bodyBytes, isChunked } = head
     if (status === 101) {
-      if (!this.#expected.isUpgrade) throw invalidAnswer('nobody asked to switch protocols')
+      checkSwitch(head, this.#expected.upgrade)
       this.#state = 'switched'
     } else if (status < 200) {
+      if (!head.isPersistent) throw invalidAnswer('an answer that is not final ends the connection')
       this.#interimAnswers += 1
       if (this.#interimAnswers > INTERIM_ANSWERS_MAX) {
         throw invalidAnswer('there are too many answers that are not final')
@@ -157,6 +161,17 @@ export class AnswerReader {
     const end = chunked.read(piece, at)
     if (chunked.isDone) this.#state = 'done'
     return end
+  }
+}
+
+/** What follows is of another protocol, so all must agree on where it begins and what it is. */
+function checkSwitch({ headers, bodyBytes, isChunked }: AnswerHead, asked: string | undefined) {
+  if (asked === undefined) throw invalidAnswer('nobody asked to switch protocols')
+  if (fieldOf(headers, 'upgrade')?.toLowerCase() !== asked.toLowerCase()) {
+    throw invalidAnswer('the answer switches to another protocol than was asked for')
+  }
+  if (bodyBytes !== undefined || isChunked) {
+    throw invalidAnswer('an answer that switches protocols has no body')
   }
 }
 

@@ -14,7 +14,9 @@ const LINE_END = '\r\n'
 const EMPTY_LINE = '\r\n\r\n'
 
 /** Extensions mean nothing to us, but nothing else may hide in them. */
-const sizeLine = /^([0-9A-Fa-f]{1,12})[\t ]*(?:;[\t\x20-\x7e\x80-\xff]*)?\r$/
+const token = "[!#$%&'*+.^_`|~0-9A-Za-z-]+"
+const extension = `;${token}(?:=(?:${token}|"[\\t !#-[\\]-~]*"))?`
+const sizeLine = new RegExp(`^([0-9A-Fa-f]{1,12})(?:${extension})*\\r$`)
 
 type State = 'size' | 'data' | 'data-end' | 'trailers' | 'done'
 
@@ -78,12 +80,14 @@ export class ChunkedReader {
 
   #readTrailers(piece: Buffer, at: number): number {
     const before = this.#text.length
-    const text = this.#text + piece.toString('latin1', at, at + TRAILER_BYTES_MAX)
+    // No trailers are longer, so that no more has to be looked at.
+    const lengthMax = TRAILER_BYTES_MAX + EMPTY_LINE.length
+    const text = this.#text + piece.toString('latin1', at, at + lengthMax)
     const end = text.startsWith(LINE_END) ? 0 : text.indexOf(EMPTY_LINE)
+    if (end > TRAILER_BYTES_MAX || (end === -1 && text.length >= lengthMax)) {
+      throw upstreamError('UPSTREAM_HEAD_TOO_LARGE', 'the trailers of the answer are too large')
+    }
     if (end === -1) {
-      if (text.length > TRAILER_BYTES_MAX) {
-        throw upstreamError('UPSTREAM_HEAD_TOO_LARGE', 'the trailers of the answer are too large')
-      }
       this.#text = text
       return piece.length
     }

@@ -1,7 +1,13 @@
 /** The connections to one server: opened as they are needed, used again, given up when idle. */
 
 import { connect as connectPlain, isIP, type Socket } from 'node:net'
-import { type ConnectionOptions, checkServerIdentity, connect as connectTls } from 'node:tls'
+import {
+  type ConnectionOptions,
+  checkServerIdentity,
+  connect as connectTls,
+  createSecureContext,
+  type SecureContext,
+} from 'node:tls'
 import {
   type AnswerHandler,
   Connection,
@@ -48,6 +54,8 @@ export class ConnectionPool implements ConnectionOwner {
   #looking: NodeJS.Timeout | undefined
   /** With it the next handshake is shorter. */
   #session: Buffer | undefined
+  #context: SecureContext | undefined
+  #isDestroyed = false
 
   constructor(options: PoolOptions) {
     this.#options = options
@@ -62,14 +70,23 @@ export class ConnectionPool implements ConnectionOwner {
     return connection
   }
 
+  /** The same, on a new connection. */
+  sendApart(request: OutgoingRequest, handler: AnswerHandler): Connection {
+    const connection = this.#open(request)
+    connection.send(request, handler)
+    return connection
+  }
+
   destroy(): void {
+    this.#isDestroyed = true
     for (const connection of this.#connections) {
       connection.abort(new Error('the upstream is not used any more'))
     }
   }
 
   hasBecomeIdle(connection: Connection): void {
-    this.#idle.push(connection)
+    if (this.#isDestroyed) connection.destroy()
+    else this.#idle.push(connection)
   }
 
   hasGone(connection: Connection): void {
@@ -89,18 +106,26 @@ export class ConnectionPool implements ConnectionOwner {
     const connection = new Connection(this)
     this.#connections.add(connection)
     this.#looking ??= setInterval(() => this.#look(), lookIntervalMs(this.timeouts)).unref()
-    const { tls } = this.#options
-    const isTunnel = request.upgrade !== undefined
-    const socket =
-      tls === undefined ? this.#openPlain(connection, isTunnel) : this.#openTls(connection, tls)
-    socket.setNoDelay(true)
-    socket.setKeepAlive(true, KEEP_ALIVE_PROBE_MS)
-    connection.use(socket)
+    try {
+      connection.use(this.#connect(connection, request.upgrade !== undefined))
+    } catch (error) {
+      // Such as certificates that are none. Whoever asks is told once it has the connection.
+      process.nextTick(() => connection.abort(error as Error))
+    }
     return connection
   }
 
+  #connect(connection: Connection, isTunnel: boolean): Socket {
+    const { tls } = this.#options
+    const socket =
+      tls === undefined ? this.#openPlain(connection, isTunnel) : this.#openTls(connection, tls)
+    socket.setNoDelay(true)
+    return socket.setKeepAlive(true, KEEP_ALIVE_PROBE_MS)
+  }
+
   #openPlain(connection: Connection, isTunnel: boolean): Socket {
-    const callback = (length: number) => connection.read(pieceBuffer.subarray(0, length))
+    const callback = (length: number) =>
+      connection.read(pieceBuffer.subarray(0, length), length === pieceBuffer.length)
     const socket = connectPlain({
       ...this.#place(),
       ...(!isTunnel && { onread: { buffer: pieceBuffer, callback } }),
@@ -111,16 +136,15 @@ export class ConnectionPool implements ConnectionOwner {
 
   #openTls(connection: Connection, { ca, cert, key, serverName }: PoolTls): Socket {
     const name = withoutBrackets(serverName)
+    this.#context ??= createSecureContext({ ca, cert, key })
     const options: ConnectionOptions = {
       ...this.#place(),
+      secureContext: this.#context,
       ALPNProtocols: ['http/1.1'],
       checkServerIdentity: (_host, certificate) => checkServerIdentity(name, certificate),
     }
     // An address is nothing to ask a server for.
     if (isIP(name) === 0) options.servername = name
-    if (ca !== undefined) options.ca = ca
-    if (cert !== undefined) options.cert = cert
-    if (key !== undefined) options.key = key
     if (this.#session !== undefined) options.session = this.#session
     const socket = connectTls(options)
     socket.on('session', (session) => {
@@ -149,7 +173,8 @@ export class ConnectionPool implements ConnectionOwner {
 /** As a stream reads, for what is encrypted or will be a tunnel. */
 function readEvents(socket: Socket, connection: Connection): void {
   const onData = (piece: Buffer) => {
-    if (!connection.read(piece)) socket.pause()
+    // Records and buffered pieces come one by one, though they are all here.
+    if (!connection.read(piece, true)) socket.pause()
     // A tunnel from here on, or gone.
     if (connection.isGone) socket.off('data', onData)
   }

@@ -9,7 +9,7 @@ import type { HeaderList } from '../../message.ts'
 import { AnswerReader, type AnswerSink } from './answer-reader.ts'
 import type { AnswerHead } from './read-head.ts'
 import { type OutgoingRequest, type Writing, writeRequest } from './request-writer.ts'
-import { type UpstreamErrorCode, upstreamError } from './upstream-error.ts'
+import { invalidAnswer, type UpstreamErrorCode, upstreamError } from './upstream-error.ts'
 
 /** Whose request it is. After `onEnd`, `onSwitched` or `onError` it hears nothing more. */
 export interface AnswerHandler {
@@ -33,7 +33,7 @@ export interface Progress {
 
 export interface ConnectionTimeouts {
   readonly connect: number
-  /** From the end of the request to the head of the answer. */
+  /** From the end of the request, or an answer that is not final, to the head of the answer. */
   readonly response: number
   /** Between two pieces of a body. */
   readonly idle: number
@@ -74,7 +74,12 @@ export class Connection implements AnswerSink, Writing {
   #isSent = false
   #isWritten = false
   #isAnswered = false
+  /** The server does not take more of the request for now. */
+  #isBlocked = false
+  /** The client does not take more of the answer for now. */
   #isPaused = false
+  /** More may be here already, behind the piece that is being read. */
+  #mayHaveMore = false
   #dueMs = Number.POSITIVE_INFINITY
   #due: Due = connectDue
 
@@ -108,23 +113,28 @@ export class Connection implements AnswerSink, Writing {
     this.#isSent = false
     this.#isWritten = false
     this.#isAnswered = false
+    this.#isBlocked = false
     if (this.#isConnected) this.#write(request)
     else this.#request = request
   }
 
   /** What has arrived; false where that is enough for now. */
-  read(piece: Buffer): boolean {
+  read(piece: Buffer, mayHaveMore: boolean): boolean {
     const handler = this.#handler
-    if (handler === undefined) {
-      this.destroy()
+    if (handler === undefined || !this.#isSent) {
+      this.#fail(invalidAnswer('the upstream has spoken unasked'))
       return false
     }
     this.#isAnswered = true
+    this.#mayHaveMore = mayHaveMore
     try {
       const end = this.#reader.read(piece)
+      // Whoever was told of it may have ended it.
+      if (this.#isGone) return false
       if (this.#reader.hasSwitched) this.#switch(handler, piece.subarray(end))
       else if (this.#reader.isDone) this.#complete(end === piece.length)
-      else if (!this.#isPaused && this.#isWritten) this.#wait()
+      // A part of a head is no reason to wait for longer.
+      else if (this.#head !== undefined) this.#wait()
     } catch (error) {
       this.#fail(error as Error)
     }
@@ -141,7 +151,7 @@ export class Connection implements AnswerSink, Writing {
   pause(): void {
     if (this.#handler === undefined) return
     this.#isPaused = true
-    this.#dueMs = Number.POSITIVE_INFINITY
+    this.#wait()
     this.#socket?.pause()
   }
 
@@ -168,15 +178,18 @@ export class Connection implements AnswerSink, Writing {
     if (head.status >= 200) {
       this.#head = head
       this.#handler?.onHead(head)
-    } else if (head.status !== 101) this.#handler?.onInterim(head)
-    else this.#head = head
+    } else if (head.status === 101) this.#head = head
+    else {
+      this.#handler?.onInterim(head)
+      this.#wait()
+    }
   }
 
   onData(chunk: Buffer): void {
     // The bytes are in a buffer that the next piece is read into, of whichever connection.
     if (this.#handler?.onData(Buffer.from(chunk)) !== false) return
     this.#isPaused = true
-    this.#dueMs = Number.POSITIVE_INFINITY
+    this.#wait()
   }
 
   onWritten(): void {
@@ -185,8 +198,8 @@ export class Connection implements AnswerSink, Writing {
   }
 
   onBlocked(isBlocked: boolean): void {
-    if (isBlocked) this.#isDueIn(this.#owner.timeouts.idle, idleDue)
-    else this.#dueMs = Number.POSITIVE_INFINITY
+    this.#isBlocked = isBlocked
+    this.#wait()
   }
 
   onError(error: Error): void {
@@ -196,10 +209,7 @@ export class Connection implements AnswerSink, Writing {
   #write(request: OutgoingRequest): void {
     this.#request = undefined
     this.#dueMs = Number.POSITIVE_INFINITY
-    this.#reader.expect({
-      isHead: request.method === 'HEAD',
-      isUpgrade: request.upgrade !== undefined,
-    })
+    this.#reader.expect({ isHead: request.method === 'HEAD', upgrade: request.upgrade })
     try {
       this.#isSent = true
       writeRequest(this.#socket as Socket, request, this)
@@ -208,10 +218,13 @@ export class Connection implements AnswerSink, Writing {
     }
   }
 
+  /** From now on for the server; where it is the client's turn, others see to its time. */
   #wait(): void {
     const { response, idle } = this.#owner.timeouts
-    if (this.#head === undefined) this.#isDueIn(response, responseDue)
-    else this.#isDueIn(idle, idleDue)
+    const isServersTurn = !this.#isPaused && (this.#isWritten || this.#isBlocked)
+    if (!isServersTurn) this.#dueMs = Number.POSITIVE_INFINITY
+    else if (this.#isBlocked || this.#head !== undefined) this.#isDueIn(idle, idleDue)
+    else this.#isDueIn(response, responseDue)
   }
 
   #isDueIn(ms: number, due: Due): void {
@@ -235,13 +248,15 @@ export class Connection implements AnswerSink, Writing {
     const { isPersistent = false, keepAliveMs } = this.#head ?? {}
     this.#handler = undefined
     // An answer that came before the request had ended leaves a server that still reads it.
-    if (isClean && isPersistent && this.#isWritten && !this.#isGone) this.#becomeIdle(keepAliveMs)
+    const hasAllSent = this.#isWritten && this.#socket?.writableLength === 0
+    if (isClean && isPersistent && hasAllSent) this.#becomeIdle(keepAliveMs)
     else this.destroy()
     handler?.onEnd(this.#reader.trailers)
   }
 
   #becomeIdle(keepAliveMs = KEEP_ALIVE_MS_DEFAULT + KEEP_ALIVE_MARGIN_MS): void {
     const idleMs = Math.min(keepAliveMs, KEEP_ALIVE_MS_MAX) - KEEP_ALIVE_MARGIN_MS
+    // A server of such haste is as good as gone.
     if (idleMs <= 0) {
       this.destroy()
       return
@@ -251,7 +266,14 @@ export class Connection implements AnswerSink, Writing {
       this.#isPaused = false
       this.#socket?.resume()
     }
+    if (this.#mayHaveMore) this.#listen()
     this.#owner.hasBecomeIdle(this)
+  }
+
+  /** Nothing is sent before all that is here is read, or it would be the answer to that. */
+  #listen(): void {
+    this.#isConnected = false
+    setImmediate(() => this.hasConnected())
   }
 
   #hasEnded(): void {

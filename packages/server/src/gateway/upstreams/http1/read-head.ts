@@ -48,14 +48,22 @@ export function readTrailers(text: string): HeaderList | undefined {
   if (forbidden.test(text)) throw invalidAnswer('the trailers have control characters')
   if (text === '') return undefined
   const headers: HeaderList = []
-  readFields(text, 0, { add: (name, value) => headers.push(name, value) })
+  readFields(text, 0, {
+    add(name, value) {
+      // Too late to be believed, but somebody might.
+      if (name === 'content-length' || name === 'transfer-encoding') {
+        throw invalidAnswer('the trailers tell a length of the body')
+      }
+      headers.push(name, value)
+    },
+  })
   return headers
 }
 
 function readFields(
   text: string,
   start: number,
-  fields: { add(name: string, value: string): unknown },
+  fields: { add(name: string, value: string): void },
 ): void {
   let count = 0
   for (let at = start; at < text.length; ) {
@@ -73,6 +81,7 @@ function readFields(
 /** Names that were seen and are valid, with their form in lower case; most come again and again. */
 const knownNames = new Map<string, string>()
 const KNOWN_NAMES_MAX = 1_000
+const KNOWN_NAME_LENGTH_MAX = 64
 
 function lowerName(name: string): string {
   const known = knownNames.get(name)
@@ -80,8 +89,15 @@ function lowerName(name: string): string {
   // A line that goes on from the one before begins with a space, and so does no name.
   if (!token.test(name)) throw invalidAnswer('a header field has no valid name')
   const lower = name.toLowerCase()
-  if (knownNames.size < KNOWN_NAMES_MAX) knownNames.set(name, lower)
+  if (knownNames.size < KNOWN_NAMES_MAX && name.length <= KNOWN_NAME_LENGTH_MAX) {
+    knownNames.set(copyOf(name), copyOf(lower))
+  }
   return lower
+}
+
+/** A part of a text keeps all of that text in memory. */
+function copyOf(text: string): string {
+  return Buffer.from(text, 'latin1').toString('latin1')
 }
 
 const SPACE = 0x20
@@ -125,7 +141,7 @@ class Fields {
     }
     const connection = this.#connection
     const tokens = connection === '' ? [] : connection.split(',').map((one) => one.trim())
-    const isKept = this.#isHttp11 ? !tokens.includes('close') : tokens.includes('keep-alive')
+    const isKept = this.#isHttp11 || tokens.includes('keep-alive')
     return {
       status,
       statusText,
@@ -133,7 +149,7 @@ class Fields {
       bodyBytes: this.#bodyBytes,
       isChunked: this.#isChunked,
       connection,
-      isPersistent: isKept,
+      isPersistent: isKept && !tokens.includes('close'),
       keepAliveMs: this.#keepAlive === '' ? undefined : keepAliveMs(this.#keepAlive),
     }
   }

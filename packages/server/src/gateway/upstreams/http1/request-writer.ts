@@ -3,6 +3,7 @@
 import type { Socket } from 'node:net'
 import type { Readable } from 'node:stream'
 import type { HeaderList } from '../../message.ts'
+import { upstreamError } from './upstream-error.ts'
 
 export interface OutgoingRequest {
   readonly method: string
@@ -10,6 +11,7 @@ export interface OutgoingRequest {
   readonly target: string
   /** Without what is about the connection or the length of the body. */
   readonly headers: HeaderList
+  /** Of one that is still arriving, whoever sends it destroys what was not taken in the end. */
   readonly body: Buffer | Readable | null
   /** Of a body that is still arriving, where its length was told. */
   readonly bodyBytes: number | undefined
@@ -28,17 +30,21 @@ export interface Writing {
 /** As text a body goes out with its head in one write; beyond this, to copy it costs more. */
 const JOINED_BYTES_MAX = 8 * 1_024
 
-/** Written as they are, other characters would become others. */
+/** Written as they are, other characters would become others, or end a line. */
 const badInValue = /[^\t\x20-\x7e\x80-\xff]/
-const badInTarget = /[^\x21-\x7e]/
+const badInTarget = /^$|[^\x21-\x7e]/
+const token = /^[!#$%&'*+\-.^_`|~\w]+$/
+
+const KEEP_ALIVE = 'connection: keep-alive\r\n'
 
 /** Methods that servers expect a body of, if only to hear that there is none. */
 const methodsWithBody: ReadonlySet<string> = new Set(['POST', 'PUT', 'PATCH'])
 
-/** Throws where it cannot be said in HTTP/1; nothing is written then. */
+/** Throws where it cannot be said in HTTP/1, or has broken off; nothing is written then. */
 export function writeRequest(socket: Socket, request: OutgoingRequest, writing: Writing): void {
   const { body } = request
   const head = headOf(request)
+  if (body !== null && !Buffer.isBuffer(body) && body.destroyed) throw body.errored ?? brokenOff()
   if (body === null) {
     socket.write(head, 'latin1')
     writing.onWritten()
@@ -53,15 +59,36 @@ export function writeRequest(socket: Socket, request: OutgoingRequest, writing: 
 
 function headOf(request: OutgoingRequest): string {
   const { method, target, headers, upgrade } = request
-  if (badInTarget.test(target)) throw new Error('the target of the request cannot be written')
+  if (!isToken(method) || badInTarget.test(target)) throw unwritable('the target of the request')
   let head = `${method} ${target} HTTP/1.1\r\n`
   for (let at = 0; at < headers.length; at += 2) {
-    const value = headers[at + 1] as string
-    if (badInValue.test(value)) throw new Error(`${headers[at]} cannot be written`)
-    head += `${headers[at]}: ${value}\r\n`
+    head += field(headers[at] as string, headers[at + 1] as string)
   }
-  const connection = upgrade === undefined ? 'keep-alive' : `upgrade\r\nupgrade: ${upgrade}`
-  return `${head}connection: ${connection}\r\n${framing(request)}\r\n`
+  head += upgrade === undefined ? KEEP_ALIVE : `connection: upgrade\r\n${field('upgrade', upgrade)}`
+  return `${head}${framing(request)}\r\n`
+}
+
+function field(name: string, value: string): string {
+  if (!isToken(name) || badInValue.test(value)) throw unwritable('a header field')
+  return `${name}: ${value}\r\n`
+}
+
+/** Names that were seen and are valid; most come again and again. */
+const knownTokens = new Set<string>()
+const KNOWN_TOKENS_MAX = 1_000
+const KNOWN_TOKEN_LENGTH_MAX = 64
+
+function isToken(name: string): boolean {
+  if (knownTokens.has(name)) return true
+  if (!token.test(name)) return false
+  if (knownTokens.size < KNOWN_TOKENS_MAX && name.length <= KNOWN_TOKEN_LENGTH_MAX) {
+    knownTokens.add(name)
+  }
+  return true
+}
+
+function unwritable(what: string): Error {
+  return upstreamError('UPSTREAM_UNWRITABLE', `${what} cannot be written in HTTP/1`)
 }
 
 /** A length that was not told makes the body chunked; never are there both. */
@@ -91,6 +118,8 @@ function writeArriving(
   let written = 0
   const fail = (error: Error) => writing.onError(error)
   body.on('data', (chunk: Buffer) => {
+    // A chunk of no bytes would be the last one.
+    if (chunk.length === 0) return
     written += chunk.length
     if (bodyBytes !== undefined && written > bodyBytes) {
       body.destroy(new Error('the body is longer than was told'))
@@ -106,15 +135,20 @@ function writeArriving(
   })
   body.once('end', () => {
     if (bodyBytes !== undefined && written < bodyBytes) {
-      fail(new Error('the body is shorter than was told'))
+      fail(brokenOff())
       return
     }
     if (bodyBytes === undefined) socket.write('0\r\n\r\n', 'latin1')
     writing.onWritten()
   })
   body.once('error', fail)
-  // It may have broken off before anybody listened.
-  if (body.errored !== null) fail(body.errored)
+  body.once('close', () => {
+    if (!body.readableEnded) fail(brokenOff())
+  })
+}
+
+function brokenOff(): Error {
+  return Object.assign(new Error('the body has broken off'), { code: 'TIDEGATE_BODY_ABORTED' })
 }
 
 function writePiece(socket: Socket, chunk: Buffer, isChunked: boolean): boolean {

@@ -9,6 +9,8 @@ export type UpstreamErrorCode =
   | 'UPSTREAM_CLOSED'
   /** What it sent is not HTTP, or could be read in two ways. */
   | 'UPSTREAM_INVALID'
+  /** The request cannot be said in HTTP/1. */
+  | 'UPSTREAM_UNWRITABLE'
 
 export function upstreamError(code: UpstreamErrorCode, message: string): Error {
   return Object.assign(new Error(message), { code })
