@@ -127,3 +127,10 @@ describe('canonicalTarget', () => {
     expect(canonicalTarget(`//x${query}`, HOST)).toEqual({ path: '/x', query })
   })
 })
+
+test('a path has at most 1,000 segments, empty ones included', () => {
+  expect(canonicalTarget('/a'.repeat(1_000), HOST)).toMatchObject({ path: '/a'.repeat(1_000) })
+  expect(canonicalTarget('/a'.repeat(1_001), HOST)).toBe('the path has more than 1000 segments')
+  expect(canonicalTarget('/'.repeat(1_001), HOST)).toBe('the path has more than 1000 segments')
+  expect(canonicalTarget(`/a?${'/'.repeat(2_000)}`, HOST)).toMatchObject({ path: '/a' })
+})

@@ -24,6 +24,9 @@ export function canonicalTarget(target: string, host: string): CanonicalTarget |
   return canonicalOrigin(rest.startsWith('/') ? rest : `/${rest}`)
 }
 
+/** Nobody has more; each takes time in every pattern. */
+const SEGMENTS_MAX = 1_000
+
 const SLASH = 0x2f
 const QUESTION = 0x3f
 const PERCENT = 0x25
@@ -50,6 +53,7 @@ const parameterOfNothing = /^\.{0,2}(;|%3B)/
 function canonicalOrigin(target: string): CanonicalTarget | string {
   const { length } = target
   let isPlain = true
+  let slashes = 0
   let before = 0
   let at = 0
   for (; at < length; at += 1) {
@@ -57,10 +61,12 @@ function canonicalOrigin(target: string): CanonicalTarget | string {
     if (code === QUESTION) break
     const kind = code < 128 ? pathKinds[code] : REFUSED
     if (kind === REFUSED) return 'the path has a character that is not allowed'
+    if (code === SLASH) slashes += 1
     const isAfterSlash = before === SLASH && (code === SLASH || code === DOT)
     if (kind === UNSURE || isAfterSlash) isPlain = false
     before = code
   }
+  if (slashes > SEGMENTS_MAX) return `the path has more than ${SEGMENTS_MAX} segments`
   for (let queryAt = at; queryAt < length; queryAt += 1) {
     const code = target.charCodeAt(queryAt)
     if (code >= 128 || queryKinds[code] === REFUSED) {

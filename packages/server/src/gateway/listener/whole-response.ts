@@ -13,8 +13,10 @@ import type { RespondOptions } from './respond.ts'
 import { giveUpIfStalled } from './stalled.ts'
 
 const HEAD = '_header'
+const HEAD_SENT = '_headerSent'
 
-const takesHead = Object.hasOwn(new ServerResponse(new IncomingMessage(new Socket())), HEAD)
+const sample = new ServerResponse(new IncomingMessage(new Socket()))
+const takesHead = Object.hasOwn(sample, HEAD) && Object.hasOwn(sample, HEAD_SENT)
 
 /** As text a body goes out with its head in one write; beyond this, to copy it costs more. */
 const JOINED_BYTES_MAX = 8 * 1_024
@@ -38,10 +40,26 @@ export function sendWhole(
   outgoing.statusCode = response.status
   Reflect.set(outgoing, HEAD, head)
   request.isHeadSent = true
-  if (hasNone) outgoing.end()
-  else outgoing.end(body, 'latin1')
+  write(outgoing, head, hasNone ? '' : body)
   giveUpIfStalled(outgoing, slowClients)
   return true
+}
+
+/**
+ * Where nothing waits on the connection, straight to its socket: the way through the response is
+ * twice as long. Else behind what waits, so that who does not read cannot ask for more and more.
+ */
+function write(outgoing: ServerResponse, head: string, body: string): void {
+  const { socket } = outgoing
+  if (socket === null || socket.writableLength > 0) {
+    if (body === '') outgoing.end()
+    else outgoing.end(body, 'latin1')
+    return
+  }
+  Reflect.set(outgoing, HEAD_SENT, true)
+  socket.write(head + body, 'latin1')
+  if (socket.writableLength === 0) outgoing.end()
+  else socket.once('drain', () => outgoing.end())
 }
 
 /** Bytes as a text of one character each. */

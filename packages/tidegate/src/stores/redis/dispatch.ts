@@ -31,9 +31,11 @@ const LARGE_BATCH = 16
 const IN_FLIGHT_LARGE_MAX = 4
 
 /**
- * Charges of a command of a busy process while another one is under way. Each command is a write, a
- * read, and the waking of two processes, which costs as much as some ten charges.
+ * Charges of a command while another one is under way. Each command is a write, a read, and the
+ * waking of two processes, which costs as much as some ten charges; a process that would only wait
+ * in the meantime can afford smaller ones.
  */
+const PART_MIN = 4
 const BUSY_PART_MIN = 24
 
 /** Charges that are sent at once, because more of them in one command would save nothing. */
@@ -110,7 +112,7 @@ export class Dispatch {
     this.#scheduled.push(lane)
     if (this.#scheduled.length > 1) return
     if (this.#load.isBusy()) setImmediate(() => this.#gather(BUSY_TURNS_MAX, 0))
-    else queueMicrotask(() => this.#flushScheduled(1))
+    else queueMicrotask(() => this.#flushScheduled(PART_MIN))
   }
 
   /** `before` is how many waited a turn ago. */

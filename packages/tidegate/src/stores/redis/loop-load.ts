@@ -7,7 +7,7 @@ import { performance } from 'node:perf_hooks'
 import { steadyClock } from '../../clock.ts'
 
 /** The share of time that the event loop did not wait for anything. */
-const BUSY_UTILIZATION_MIN = 0.5
+const BUSY_UTILIZATION_MIN = 0.8
 
 /** Long enough to mean something, short enough to follow a wave of requests. */
 const LOOK_INTERVAL_MS = 50
