@@ -1,7 +1,7 @@
 /**
- * What things cost, as `./run.sh bench cost` measured it on two cores of an AMD EPYC, which others
- * used as well, with Node 24 and Redis 7.0; rounded. Other machines have other figures: `tidegate
- * plan` takes them as options, and this is the one file to change where they are measured anew.
+ * What things cost, as `./run.sh bench cost` measured it on two cores of an AMD EPYC, with Node 24
+ * and Redis 7.0; rounded up. Other machines have other figures: `tidegate plan` takes them as
+ * options, and this is the one file to change where they are measured anew.
  */
 
 export const plannedAlgorithms = [
@@ -16,22 +16,22 @@ export type PlannedAlgorithm = (typeof plannedAlgorithms)[number]
 type PerAlgorithm = Readonly<Record<PlannedAlgorithm, number>>
 
 /** Of the gateway, for a request with one limit: `one process, 64 connections`. */
-export const gatewayUsPerRequest = 80
+export const gatewayUsPerRequest = 55
 
 /** Of Redis, where all gateways ask the same server: `16 connections, 8 in flight`. */
 export const singleUsPerDecision: PerAlgorithm = {
-  tokenBucket: 14,
-  slidingWindow: 25,
-  fixedWindow: 25,
-  slidingLog: 32,
+  tokenBucket: 7,
+  slidingWindow: 9,
+  fixedWindow: 9,
+  slidingLog: 16,
 }
 
 /** Of a shard of many, to which each gateway sends little: `64 connections, 1 in flight`. */
 export const shardUsPerDecision: PerAlgorithm = {
-  tokenBucket: 25,
-  slidingWindow: 40,
-  fixedWindow: 40,
-  slidingLog: 46,
+  tokenBucket: 20,
+  slidingWindow: 30,
+  fixedWindow: 30,
+  slidingLog: 35,
 }
 
 /** Of Redis, for a key that a gateway answers from a block of units: `one hot key`. */
