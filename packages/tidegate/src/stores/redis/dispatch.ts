@@ -6,6 +6,7 @@
  * can reach one slot only; their commands travel side by side, pipelined by the client.
  */
 
+import { steadyClock } from '../../clock.ts'
 import { TidegateError } from '../../errors.ts'
 import { type BatchCall, type Waiting, writeCalls, writeGeneralCall } from './batch.ts'
 import { slotOf } from './cluster-slot.ts'
@@ -31,12 +32,14 @@ const LARGE_BATCH = 16
 const IN_FLIGHT_LARGE_MAX = 4
 
 /**
- * Charges of a command while another one is under way. Each command is a write, a read, and the
- * waking of two processes, which costs as much as some ten charges; a process that would only wait
- * in the meantime can afford smaller ones.
+ * Charges of a command of a busy process while another one is under way. Each command is a write, a
+ * read, and the waking of two processes, which costs as much as some ten charges. A process that
+ * would only wait in the meantime sends each charge at once.
  */
-const PART_MIN = 4
 const BUSY_PART_MIN = 24
+
+/** So long at most they wait for others: a reply that does not come must not hold them up. */
+const HELD_MS_MAX = 5
 
 /** Charges that are sent at once, because more of them in one command would save nothing. */
 const FULL_PART = 64
@@ -72,6 +75,8 @@ export class Dispatch {
   readonly #load = new LoopLoad()
   /** Lanes that are about to send, all together. */
   #scheduled: Lane[] = []
+  /** Lanes in which charges wait although more commands could be under way. */
+  readonly #held = new Set<Lane>()
   #waitingCount = 0
 
   constructor(runner: ScriptRunner, time: ServerTime, isCluster: boolean) {
@@ -112,7 +117,7 @@ export class Dispatch {
     this.#scheduled.push(lane)
     if (this.#scheduled.length > 1) return
     if (this.#load.isBusy()) setImmediate(() => this.#gather(BUSY_TURNS_MAX, 0))
-    else queueMicrotask(() => this.#flushScheduled(PART_MIN))
+    else queueMicrotask(() => this.#flushScheduled(1))
   }
 
   /** `before` is how many waited a turn ago. */
@@ -133,8 +138,8 @@ export class Dispatch {
   }
 
   /** In parts, so that the server works on one while this process reads the reply to another. */
-  #flush(lane: Lane, partMin: number): void {
-    while (maySend(lane, partMin)) {
+  #flush(lane: Lane, partMin: number, waitingMin = partMin): void {
+    while (maySend(lane, waitingMin)) {
       const { length } = lane.waiting
       const part = Math.max(Math.ceil(length / (inFlightMax(lane) - lane.inFlight)), partMin)
       const share = Math.min(part, length, BATCH_MAX)
@@ -145,6 +150,18 @@ export class Dispatch {
       this.#send(lane, batch)
     }
     if (lane.inFlight === 0) this.#lanes?.delete(lane.slot)
+    else if (lane.waiting.length > 0 && lane.inFlight < inFlightMax(lane)) this.#hold(lane)
+  }
+
+  #hold(lane: Lane): void {
+    if (this.#held.has(lane)) return
+    this.#held.add(lane)
+    if (this.#held.size > 1) return
+    steadyClock.schedule(() => {
+      const lanes = [...this.#held]
+      this.#held.clear()
+      for (const one of lanes) if (one.waiting.length > 0) this.#flush(one, BUSY_PART_MIN, 1)
+    }, HELD_MS_MAX)
   }
 
   #send(lane: Lane, batch: readonly Waiting[]): void {
@@ -192,9 +209,9 @@ export class Dispatch {
 }
 
 /** One command is always under way while somebody waits. */
-function maySend(lane: Lane, partMin: number): boolean {
+function maySend(lane: Lane, waitingMin: number): boolean {
   if (lane.inFlight === 0) return lane.waiting.length > 0
-  return lane.waiting.length >= partMin && lane.inFlight < inFlightMax(lane)
+  return lane.waiting.length >= waitingMin && lane.inFlight < inFlightMax(lane)
 }
 
 function inFlightMax({ batchSize }: Lane): number {
