@@ -33,7 +33,8 @@ export default defineConfig({
           name: 'together',
           include: all,
           exclude: ['**/node_modules/**', ...undisturbed],
-          maxWorkers: 2,
+          // One more than cores: most of them wait for servers or for time to pass.
+          maxWorkers: 3,
           sequence: { groupOrder: 1 },
         },
       },
