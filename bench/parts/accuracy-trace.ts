@@ -4,6 +4,8 @@
  * where algorithms differ. The same seed gives the same trace, in every process and everywhere.
  */
 
+import { sequence } from './draws.ts'
+
 export interface Trace {
   readonly length: number
   /** The rank of each decision's key, the most frequent is 0. */
@@ -36,7 +38,7 @@ const DRAWS_MAX = 16
 
 export function makeTrace({ decisions, keys, durationMs, kind, seed }: TraceOptions): Trace {
   const burstMean = kind === 'bursty' ? BURST_MEAN : 1
-  const random = randomOf(seed)
+  const random = sequence(seed)
   const sums = zipfSums(keys)
   const trace = { keys: new Uint16Array(decisions), timesMs: new Uint32Array(decisions) }
   const gapMs = (durationMs * burstMean) / decisions
@@ -51,17 +53,6 @@ export function makeTrace({ decisions, keys, durationMs, kind, seed }: TraceOpti
     } while (at < decisions && random() > 1 / burstMean)
   }
   return { length: decisions, ...trace }
-}
-
-/** mulberry32: small, quick, and good enough for traffic. */
-function randomOf(seed: number): () => number {
-  let state = seed
-  return () => {
-    state = (state + 0x6d2b79f5) | 0
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state)
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32
-  }
 }
 
 function zipfSums(keys: number): Float64Array {

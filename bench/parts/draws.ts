@@ -32,7 +32,7 @@ function firstAtLeast(sorted: readonly number[], value: number): number {
 }
 
 /** Numbers from 0 up to 1 by mulberry32, which is short and good enough to draw keys. */
-function sequence(seed: number): () => number {
+export function sequence(seed: number): () => number {
   let state = seed
   return () => {
     state = (state + 0x6d2b79f5) | 0

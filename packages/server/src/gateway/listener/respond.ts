@@ -12,7 +12,7 @@ import { closeAfterReading } from './lingering.ts'
 import { hasGone, isHttp1, type NodeRequest, type Outgoing } from './node-request.ts'
 import type { SlowClients } from './slow-clients.ts'
 import { cutOff, giveUpIfStalled } from './stalled.ts'
-import { sendWhole } from './whole-response.ts'
+import { JOINED_BYTES_MAX, sendWhole } from './whole-response.ts'
 
 export interface RespondOptions {
   /** Whether the connection is to be given up after this answer. */
@@ -24,9 +24,6 @@ export interface RespondOptions {
 
 /** A rest of a body up to here is cheaper to read than a new connection is to make. */
 const DISCARDED_BYTES_MAX = 64 * 1_024
-
-/** As text a body goes out with its head in one write; beyond this, to copy it costs more. */
-const JOINED_BYTES_MAX = 8 * 1_024
 
 export function respond(
   request: NodeRequest,

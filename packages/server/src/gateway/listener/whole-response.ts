@@ -19,7 +19,7 @@ const sample = new ServerResponse(new IncomingMessage(new Socket()))
 const takesHead = Object.hasOwn(sample, HEAD) && Object.hasOwn(sample, HEAD_SENT)
 
 /** As text a body goes out with its head in one write; beyond this, to copy it costs more. */
-const JOINED_BYTES_MAX = 8 * 1_024
+export const JOINED_BYTES_MAX = 8 * 1_024
 
 /** False where the answer cannot be sent this way. */
 export function sendWhole(
@@ -46,8 +46,8 @@ export function sendWhole(
 }
 
 /**
- * Where nothing waits on the connection, straight to its socket: the way through the response is
- * twice as long. Else behind what waits, so that who does not read cannot ask for more and more.
+ * Where nothing waits on the connection, straight to its socket, which is the shorter way. Else
+ * behind what waits, so that who does not read cannot ask for more and more.
  */
 function write(outgoing: ServerResponse, head: string, body: string): void {
   const { socket } = outgoing
