@@ -10,6 +10,7 @@ import {
 } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { setTimeout as pause } from 'node:timers/promises'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { until } from '../../../../test/servers/until.ts'
 import { loadPolicy } from './load-policy.ts'
@@ -37,14 +38,18 @@ afterEach(() => {
 async function open(otherFiles: readonly string[] = []) {
   const policies: LivePolicyFiles[] = []
   const refusals: string[] = []
+  const reads = { count: 0 }
   const opened = await openPolicy(file, {
     onPolicy: (loaded) => void policies.push(loaded),
     onRefused: (problems) => void refusals.push(...problems.map(({ message }) => message)),
-    otherFiles: () => otherFiles,
+    otherFiles: () => {
+      reads.count++
+      return otherFiles
+    },
   })
   if (!opened.ok) throw new Error(opened.problems.map(({ message }) => message).join('\n'))
   source = opened.source
-  return { source: opened.source, policies, refusals }
+  return { source: opened.source, policies, refusals, reads }
 }
 
 const limitOf = ({ document }: LivePolicyFiles) => document.limits[0]?.limit
@@ -74,6 +79,19 @@ describe('a policy file', () => {
         async () => policies.at(-1)?.document.limits[0]?.limit === limit,
       )
     }
+  })
+
+  it('is not read again for files that merely lie beside it', async () => {
+    writeFileSync(file, policy(1))
+    const { policies, reads } = await open()
+    for (let at = 0; at < 10; at++) {
+      writeFileSync(join(folder, 'access.log'), `line ${at}`)
+      await pause(100)
+    }
+    expect(reads.count).toBe(1)
+    writeFileSync(file, policy(2))
+    await until('the change was told', async () => policies.length === 1)
+    expect(reads.count).toBeGreaterThan(1)
   })
 
   it('behind the links of Kubernetes is noticed', async () => {

@@ -121,16 +121,17 @@ class FileSource implements PolicySource {
     this.#watchers.clear()
   }
 
+  /** Something in one of the folders has changed, which may be a file that is none of ours. */
   #soon(): void {
     if (this.#isClosed) return
     clearTimeout(this.#quiet)
-    this.#quiet = setTimeout(() => void this.reload(), QUIET_MS)
+    this.#quiet = setTimeout(() => void this.#lookAround(), QUIET_MS)
     this.#quiet.unref()
   }
 
   async #lookAround(): Promise<void> {
     this.#watchFolders()
-    if ((await signatureOf(this.#files)) !== this.#signature) this.#soon()
+    if ((await signatureOf(this.#files)) !== this.#signature) await this.reload()
   }
 
   /** Reads the files once they stay the same, and tells what is new about them. */

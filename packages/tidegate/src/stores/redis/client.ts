@@ -57,8 +57,6 @@ export interface IoredisClient {
   disconnect(reconnect?: boolean): void
   /** Only in clusters: the addresses of the nodes of each slot, the master first. */
   readonly slots?: ReadonlyArray<readonly string[] | undefined>
-  /** Not in clusters: the connection. */
-  readonly stream?: IoredisStream | undefined
   /** Only in clusters: the clients of their nodes. */
   nodes?(role: 'master'): ReadonlyArray<{ readonly stream?: IoredisStream | undefined }>
 }
@@ -168,8 +166,12 @@ function ioredisCaller(client: IoredisClient): RedisCaller {
  * Lets the commands of one moment go out in one write, which the client does not do by itself: each
  * write is a call of the system, and costs as much as a small command. The first goes at once, so
  * that the server has something to do, and one that is alone does not wait for company.
+ *
+ * On a cluster there are many, one for each slot. To a single server there are few, and sent one by
+ * one they let it work on the first while the last is being written.
  */
 function gatherer(client: IoredisClient): () => void {
+  if (!client.isCluster) return () => undefined
   let calls = 0
   let corked: IoredisStream[] = []
   const release = () => {
@@ -181,7 +183,7 @@ function gatherer(client: IoredisClient): () => void {
     calls++
     if (calls === 1) process.nextTick(release)
     if (calls !== 2) return
-    for (const { stream } of client.nodes?.('master') ?? [client]) {
+    for (const { stream } of client.nodes?.('master') ?? []) {
       if (typeof stream?.cork !== 'function') continue
       stream.cork()
       corked.push(stream)

@@ -175,6 +175,7 @@ export class Dispatch {
   }
 
   #run(lane: Lane, call: BatchCall): void {
+    this.#load.hasSent()
     this.#runner.run(call, {
       onReply: (reply, isConfirmed) => {
         this.#time.learn(reply)
