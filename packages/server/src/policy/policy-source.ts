@@ -10,7 +10,7 @@
 
 import { type FSWatcher, watch } from 'node:fs'
 import { stat } from 'node:fs/promises'
-import { dirname, resolve } from 'node:path'
+import { dirname, join, resolve } from 'node:path'
 import { type Clock, systemClock } from 'tidegate'
 import { type LoadResult, loadPolicy, type OtherFiles, type PolicyFiles } from './load-policy.ts'
 import type { PolicyProblem } from './policy-problem.ts'
@@ -67,9 +67,13 @@ export async function openPolicy(
   file: string,
   options: PolicySourceOptions,
 ): Promise<OpenedPolicy> {
+  // From before it was read, so that a change in the meantime is one.
+  const signature = await signatureOf([file])
   const loaded = await loadPolicy(file, options.otherFiles)
   if (!loaded.ok) return { ok: false, problems: loaded.problems }
-  return { ok: true, source: new FileSource(resolve(file), loaded, options) }
+  const others = await signatureOf(loaded.files.slice(1))
+  const source = new FileSource(resolve(file), loaded, options, joined(signature, others))
+  return { ok: true, source }
 }
 
 class FileSource implements PolicySource {
@@ -82,22 +86,22 @@ class FileSource implements PolicySource {
   /** Of what was told last, whether it was accepted or refused. */
   #toldHash: string
   #files: readonly string[]
-  #signature = ''
+  #signature: string
+  /** A file of ours was named among what has changed; with the same length, nothing else tells. */
+  #mustRead = false
   #quiet: NodeJS.Timeout | undefined
   #checking: Promise<void> | undefined
   #isClosed = false
 
-  constructor(file: string, loaded: PolicyFiles, options: PolicySourceOptions) {
+  constructor(file: string, loaded: PolicyFiles, options: PolicySourceOptions, signature: string) {
     this.#file = file
     this.#options = options
     this.#clock = options.clock ?? systemClock
     this.#current = this.#versioned(loaded, 1)
     this.#toldHash = loaded.hash
     this.#files = loaded.files
+    this.#signature = signature
     this.#watchFolders()
-    void signatureOf(this.#files).then((signature) => {
-      this.#signature ||= signature
-    })
     this.#poll = setInterval(() => void this.#lookAround(), POLL_MS)
     this.#poll.unref()
   }
@@ -131,7 +135,9 @@ class FileSource implements PolicySource {
 
   async #lookAround(): Promise<void> {
     this.#watchFolders()
-    if ((await signatureOf(this.#files)) !== this.#signature) await this.reload()
+    const mustRead = this.#mustRead
+    this.#mustRead = false
+    if (mustRead || (await signatureOf(this.#files)) !== this.#signature) await this.reload()
   }
 
   /** Reads the files once they stay the same, and tells what is new about them. */
@@ -187,7 +193,10 @@ class FileSource implements PolicySource {
   /** Where watching is not possible, polling has to do. */
   #watch(folder: string): FSWatcher | undefined {
     try {
-      const watcher = watch(folder, { persistent: false }, () => this.#soon())
+      const watcher = watch(folder, { persistent: false }, (_event, name) => {
+        this.#mustRead ||= name === null || this.#files.includes(join(folder, name))
+        this.#soon()
+      })
       watcher.on('error', () => {
         watcher.close()
         this.#watchers.delete(folder)
@@ -214,7 +223,11 @@ async function signatureOf(files: readonly string[]): Promise<string> {
       return 'none'
     }
   })
-  return (await Promise.all(parts)).join(' ')
+  return joined(...(await Promise.all(parts)))
+}
+
+function joined(...parts: readonly string[]): string {
+  return parts.filter((part) => part !== '').join(' ')
 }
 
 function pause(durationMs: number): Promise<void> {
