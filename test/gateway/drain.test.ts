@@ -97,7 +97,7 @@ describe('a gateway that stops', () => {
     })
     end()
     await closed
-    expect(parseResponse(received()).body).toContain('last')
+    await until('it has ended', () => parseResponse(received()).body.includes('last'))
   })
 
   test('waits no longer than it is told', async () => {

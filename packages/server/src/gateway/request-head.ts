@@ -14,6 +14,10 @@ export interface RequestHead {
   readonly host: string
   readonly bodyBytes: number | undefined
   readonly isChunked: boolean
+  /** What `Connection`, `Expect` and `Upgrade` say; empty where they are not there. */
+  readonly connection: string
+  readonly expect: string
+  readonly upgrade: string
 }
 
 export interface BadHead {
@@ -32,7 +36,7 @@ type Role = 'dropped' | 'single' | 'cookie' | 'forwarding' | 'framing'
 const namesByRole: Readonly<Record<Role, readonly string[]>> = {
   dropped: [
     ...['keep-alive', 'proxy-connection', 'proxy-authorization', 'proxy-authenticate'],
-    ...['trailer', 'http2-settings', 'expect'],
+    ...['trailer', 'http2-settings'],
   ],
   // Servers differ in which of several they take, so only one goes on.
   single: [
@@ -41,7 +45,10 @@ const namesByRole: Readonly<Record<Role, readonly string[]>> = {
   ],
   cookie: ['cookie'],
   forwarding: ['forwarded', 'x-real-ip'],
-  framing: ['host', 'connection', 'content-length', 'transfer-encoding', 'upgrade', 'te'],
+  framing: [
+    ...['host', 'connection', 'content-length', 'transfer-encoding', 'upgrade', 'te'],
+    'expect',
+  ],
 }
 
 for (const [role, names] of Object.entries(namesByRole)) {
@@ -72,7 +79,9 @@ class HeadBuilder implements RequestHead {
   readonly headers: HeaderList = []
   readonly forwarded: HeaderList = []
   readonly #owned: OwnedNames
-  #connection = ''
+  connection = ''
+  expect = ''
+  upgrade = ''
   host = ''
   bodyBytes: number | undefined = undefined
   isChunked = false
@@ -95,8 +104,8 @@ class HeadBuilder implements RequestHead {
 
   /** After all are added: a field that `Connection` names is for us alone. */
   removeNominated(): void {
-    if (this.#connection === '') return
-    for (const token of this.#connection.split(',')) {
+    if (this.connection === '') return
+    for (const token of this.connection.split(',')) {
       const name = token.trim().toLowerCase()
       if (name === '' || harmlessTokens.has(name)) continue
       if (isProtected(name, this.#owned)) {
@@ -124,7 +133,7 @@ class HeadBuilder implements RequestHead {
         else this.host = value
         return
       case 'connection':
-        this.#connection = this.#connection === '' ? value : `${this.#connection},${value}`
+        this.connection = joined(this.connection, value)
         return
       case 'content-length':
         if (this.bodyBytes !== undefined || !/^\d{1,15}$/.test(value)) {
@@ -140,8 +149,11 @@ class HeadBuilder implements RequestHead {
         // Of what TE says, only this goes on, because trailers do.
         if (/(^|,)\s*trailers\s*(,|;|$)/i.test(value)) addOnce(this.headers, 'te', 'trailers')
         return
+      case 'upgrade':
+        this.upgrade = joined(this.upgrade, value)
+        return
       default:
-        // To switch protocols is for the listener to agree.
+        this.expect = joined(this.expect, value)
         return
     }
   }
@@ -171,6 +183,10 @@ function isAlias(name: string, owned: OwnedNames): boolean {
 function isOurs(plain: string, owned: OwnedNames): boolean {
   if (plain.startsWith(FORWARDED_PREFIX) || plain.startsWith(IDENTITY_PREFIX)) return true
   return roles.get(plain) === 'forwarding' || owned.has(plain)
+}
+
+function joined(before: string, value: string): string {
+  return before === '' ? value : `${before},${value}`
 }
 
 function addOnce(headers: HeaderList, name: string, value: string): void {

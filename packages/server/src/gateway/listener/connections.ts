@@ -11,7 +11,6 @@ import type { ClientCertificate, ClientConnection } from '../message.ts'
 
 /** A request that has not ended yet. */
 export interface LiveRequest {
-  readonly isHeadSent: boolean
   end(isAborted: boolean): void
 }
 
@@ -27,12 +26,6 @@ export class Connection implements ClientConnection {
   readonly isEncrypted: boolean
   readonly certificate: ClientCertificate | undefined
   readonly live = new Set<LiveRequest>()
-  /** Whether the rest of a body is read only to be thrown away. */
-  isDiscarding = false
-  isClosed = false
-  /** The answer to the latest request, until it is known to be sent. */
-  latest: { readonly writableFinished: boolean; readonly destroyed: boolean } | undefined
-  #idleSinceMs: number | undefined
 
   constructor(socket: Socket, isTrusted: boolean, { peer, client }: Address) {
     this.peer = peer
@@ -41,19 +34,9 @@ export class Connection implements ClientConnection {
     this.isTrusted = isTrusted
     this.isEncrypted = socket instanceof TLSSocket
     this.certificate = socket instanceof TLSSocket ? certificateOf(socket) : undefined
-    // Responses that never got their turn on the connection hear of its end from nobody else.
     socket.once('close', () => {
-      this.isClosed = true
       for (const request of this.live) request.end(true)
     })
-  }
-
-  /** For how long nothing has been under way, as far as it was asked about. */
-  idleMs(nowMs: number): number {
-    if (this.latest?.writableFinished === false && !this.latest.destroyed) return 0
-    if (this.latest !== undefined) this.#idleSinceMs = nowMs
-    this.latest = undefined
-    return nowMs - (this.#idleSinceMs ?? nowMs)
   }
 }
 
@@ -104,17 +87,6 @@ export class Connections {
     this.#bySocket.set(socket, connection)
     socket.once('close', () => this.#bySocket.delete(socket))
     return connection
-  }
-
-  /**
-   * node:http takes any bytes between two requests for a sign of life, also empty lines, of which
-   * no request ever comes.
-   */
-  destroyIdle(idleMsMax: number): void {
-    const nowMs = performance.now()
-    for (const [socket, connection] of this.#bySocket) {
-      if (connection.idleMs(nowMs) > idleMsMax) socket.destroy()
-    }
   }
 
   destroyAll(): void {

@@ -1,27 +1,23 @@
 /** Where clients connect. Reads their requests, hands them on, and writes what comes back. */
 
-import { type IncomingMessage, ServerResponse } from 'node:http'
 import type { Http2ServerRequest, Http2ServerResponse, ServerHttp2Session } from 'node:http2'
 import { type AddressInfo, Server as NetServer, type Socket } from 'node:net'
-import type { Duplex } from 'node:stream'
 import type { GatewaySection } from '../../policy/gateway-section.ts'
 import type { GatewayResponse, Handler } from '../message.ts'
 import type { OwnedNames } from '../owned-names.ts'
 import { refusal } from '../refusal.ts'
-import { answerClientError, endWith } from './client-error.ts'
+import type { ClientRequest } from './client-request.ts'
 import { Connections } from './connections.ts'
-import { type Incoming, isHttp1, type NodeRequest, type Outgoing } from './node-request.ts'
 import {
   type Certificates,
-  createNodeServer,
-  type NodeServer,
+  type ClientServer,
+  createClientServer,
   secureContext,
-} from './node-server.ts'
+} from './create-server.ts'
+import { Http1Connection, type Http1Owner } from './http1/http1-connection.ts'
+import { Http2Channel } from './http2/http2-channel.ts'
 import { type ReadRequest, requestReader } from './read-request.ts'
-import { respond } from './respond.ts'
 import { SlowClients } from './slow-clients.ts'
-import { cutOff } from './stalled.ts'
-import { openTunnel } from './tunnel.ts'
 
 export interface ListenerOptions {
   readonly section: GatewaySection
@@ -36,13 +32,19 @@ export interface ListenerOptions {
 /** The highest id that a stream can have: https://www.rfc-editor.org/rfc/rfc9113#section-6.8 */
 const STREAM_ID_MAX = 2 ** 31 - 1
 
+/** Times are checked this often, so that they hold to about a second. */
+const CHECK_INTERVAL_MS = 1_000
+
 export class Listener {
   readonly #options: ListenerOptions
-  readonly #server: NodeServer
+  readonly #server: ClientServer
   readonly #connections: Connections
   readonly #slowClients = new SlowClients()
   readonly #sessions = new Set<ServerHttp2Session>()
+  readonly #http1Connections = new Set<Http1Connection>()
+  readonly #http1Owner: Http1Owner
   readonly #read: ReadRequest
+  #checking: NodeJS.Timeout | undefined
   #address: AddressInfo | undefined
   #isDraining = false
 
@@ -50,7 +52,8 @@ export class Listener {
     this.#options = options
     this.#connections = new Connections(options.section)
     this.#read = requestReader(options.section, options.owned, this.#slowClients)
-    this.#server = createNodeServer(options.section, options.certificates)
+    this.#http1Owner = this.#ownerOfHttp1()
+    this.#server = createClientServer(options.section, options.certificates)
     this.#serve()
   }
 
@@ -69,7 +72,7 @@ export class Listener {
         if (typeof address === 'object') this.#address = address ?? undefined
         this.#server.off('error', reject)
         this.#server.on('error', this.#options.onError)
-        this.#slowClients.watch(this.#lookForIdle)
+        this.#checking = setInterval(() => this.#lookAtHttp1(), CHECK_INTERVAL_MS).unref()
         resolve()
       })
     })
@@ -90,52 +93,64 @@ export class Listener {
   /** Ends when all requests have ended, at the latest when the time is over. */
   async close(drainMs: number): Promise<void> {
     this.#isDraining = true
-    // Not that of the subclass, which would cut connections off without having asked.
+    // Not that of a subclass, which would cut connections off without having asked.
     const closed = new Promise<void>((resolve) => {
       NetServer.prototype.close.call(this.#server, () => resolve())
     })
     for (const session of this.#sessions) session.close()
-    if ('closeIdleConnections' in this.#server) this.#server.closeIdleConnections()
+    for (const connection of this.#http1Connections) connection.closeIfIdle()
     const timer = setTimeout(() => this.#connections.destroyAll(), drainMs)
     await closed
     clearTimeout(timer)
+    clearInterval(this.#checking)
     this.#server.close()
-    this.#slowClients.forget(this.#lookForIdle)
   }
 
-  /** A head that begins at the last moment still has its time. */
-  readonly #lookForIdle = () => {
-    const { keepAlive, headers } = this.#options.section.timeouts
-    this.#connections.destroyIdle(keepAlive + headers)
+  #ownerOfHttp1(): Http1Owner {
+    const { section, onError } = this.#options
+    const isDraining = () => this.#isDraining
+    return {
+      reader: this.#read,
+      headBytesMax: section.headerBytesMax,
+      timeouts: section.timeouts,
+      slowClients: this.#slowClients,
+      get isDraining() {
+        return isDraining()
+      },
+      take: (request) => this.#handle(request),
+      onError,
+    }
+  }
+
+  #lookAtHttp1(): void {
+    const nowMs = performance.now()
+    for (const connection of this.#http1Connections) connection.look(nowMs)
   }
 
   #serve(): void {
     const server: NetServer = this.#server
+    const { tls, http2 } = this.#options.section
     server.on('connection', (socket: Socket) => this.#connections.add(socket))
+    server.on(tls === undefined ? 'connection' : 'secureConnection', (socket: Socket) => {
+      if (tls === undefined || !http2) this.#addHttp1(socket)
+    })
+    server.on('unknownProtocol', (socket: Socket) => this.#addHttp1(socket))
     server.on('session', (session: ServerHttp2Session) => this.#addSession(session))
     server.on('sessionError', () => undefined)
-    server.on('request', (incoming: Incoming, outgoing: Outgoing) =>
-      this.#take(incoming, outgoing, false),
-    )
-    server.on('checkContinue', (incoming: Incoming, outgoing: Outgoing) =>
-      this.#take(incoming, outgoing, true),
-    )
-    server.on('checkExpectation', (incoming: Incoming, outgoing: Outgoing) => {
-      const request = this.#request(incoming, outgoing, false, undefined)
-      this.#send(request, refusal(417, 'The only expectation that is met here is 100-continue.'))
-    })
-    server.on('upgrade', (incoming: IncomingMessage, socket: Socket, early: Buffer) =>
-      this.#takeUpgrade(incoming, socket, early),
-    )
-    server.on('connect', (incoming: Incoming, other: Duplex | Http2ServerResponse) => {
-      if (!isHttp1(incoming)) return this.#take(incoming, other as Http2ServerResponse, false)
-      endWith(other as Duplex, refusal(405, 'This method is not served here.'))
-    })
-    server.on('clientError', (error: Error, socket: Socket) => {
-      const connection = this.#connections.of(socket)
-      const isAnswering = [...connection.live].some(({ isHeadSent }) => isHeadSent)
-      answerClientError(error, socket, !isAnswering && !connection.isDiscarding)
-    })
+    const take = (incoming: Http2ServerRequest, outgoing: Http2ServerResponse) =>
+      this.#takeHttp2(incoming, outgoing)
+    for (const event of ['request', 'checkContinue', 'checkExpectation', 'connect']) {
+      server.on(event, take)
+    }
+  }
+
+  #addHttp1(socket: Socket): void {
+    // One too many from its address is destroyed already.
+    if (socket.destroyed) return
+    const facts = this.#connections.of(socket)
+    const connection = new Http1Connection(socket, facts, this.#http1Owner)
+    this.#http1Connections.add(connection)
+    socket.once('close', () => this.#http1Connections.delete(connection))
   }
 
   #addSession(session: ServerHttp2Session): void {
@@ -146,54 +161,30 @@ export class Listener {
     if (this.#isDraining) sendAway(session)
   }
 
-  #request(
-    incoming: Incoming,
-    outgoing: Outgoing,
-    isWaiting: boolean,
-    upgrade: string | undefined,
-  ): NodeRequest {
-    const connection = this.#connections.of(socketOf(incoming))
-    connection.isDiscarding = false
-    if (outgoing instanceof ServerResponse) connection.latest = outgoing
-    return this.#read(incoming, outgoing, connection, { isWaiting, upgrade })
-  }
-
-  #take(incoming: Incoming, outgoing: Outgoing, isWaiting: boolean): void {
+  #takeHttp2(incoming: Http2ServerRequest, outgoing: Http2ServerResponse): void {
+    const channel = new Http2Channel(incoming, outgoing, this.#slowClients)
     try {
-      const request = this.#request(incoming, outgoing, isWaiting, undefined)
-      this.#handle(request, (response) => this.#send(request, response))
+      const connection = this.#connections.of(incoming.stream.session?.socket ?? incoming.socket)
+      const { method, url, rawHeaders: fields, authority, stream } = incoming
+      const hasBody = !stream.endAfterHeaders
+      const wire = { method, target: url, fields, version: '2', authority, hasBody } as const
+      const request = this.#read.request(wire, this.#read.head(wire), channel, connection)
+      channel.follow(request, connection)
+      this.#handle(request)
     } catch (error) {
       this.#options.onError(error)
-      cutOff(outgoing)
+      channel.cutOff()
     }
   }
 
-  #takeUpgrade(incoming: IncomingMessage, socket: Socket, early: Buffer): void {
-    const outgoing = new ServerResponse(incoming)
-    outgoing.shouldKeepAlive = false
-    outgoing.assignSocket(socket)
-    socket.on('error', () => socket.destroy())
-    const request = this.#request(incoming, outgoing, false, 'websocket')
-    this.#handle(request, (response) => {
-      if (response.tunnel === undefined) {
-        outgoing.once('finish', () => socket.destroySoon())
-        this.#send(request, response)
-        return
-      }
-      outgoing.detachSocket(socket)
-      if (socket.destroyed) response.tunnel.destroy()
-      else openTunnel(socket, response.tunnel, response, early)
-    })
-  }
-
-  #handle(request: NodeRequest, done: (response: GatewayResponse) => void): void {
+  #handle(request: ClientRequest): void {
     // Whatever goes wrong here is the end of this request, and never of the process.
     const finish = (answer: GatewayResponse) => {
       try {
-        done(answer)
+        request.channel.send(request, answer)
       } catch (error) {
         this.#options.onError(error)
-        cutOff(request.outgoing)
+        request.channel.cutOff()
       }
     }
     const failed = (error: unknown) => {
@@ -210,21 +201,9 @@ export class Listener {
     if (response instanceof Promise) response.then(finish, failed)
     else finish(response)
   }
-
-  #send(request: NodeRequest, response: GatewayResponse): void {
-    respond(request, response, {
-      isClosing: this.#isDraining,
-      keepAliveMs: this.#options.section.timeouts.keepAlive,
-      slowClients: this.#slowClients,
-    })
-  }
 }
 
 /** One that has just ended may not have told so yet, and would throw. */
 function sendAway(session: ServerHttp2Session): void {
   if (!session.destroyed && !session.closed) session.goaway(0, STREAM_ID_MAX)
-}
-
-function socketOf(incoming: IncomingMessage | Http2ServerRequest): Socket {
-  return isHttp1(incoming) ? incoming.socket : (incoming.stream.session?.socket ?? incoming.socket)
 }

@@ -1,6 +1,6 @@
 /**
- * Makes a request of our own out of what node:http or node:http2 has read. What two servers could
- * understand differently is found here, and refused by a stage like everything else.
+ * Makes a request of our own out of what has arrived. What two servers could understand differently
+ * is found here, and refused by a stage like everything else.
  */
 
 import { clientIp, ipKey, parseIp } from 'tidegate/http'
@@ -9,24 +9,35 @@ import { type CanonicalTarget, canonicalTarget } from '../canonical-path.ts'
 import { fieldOf, type GatewayResponse } from '../message.ts'
 import type { OwnedNames } from '../owned-names.ts'
 import { refusal } from '../refusal.ts'
-import { cleanHead, isHost, type RequestHead } from '../request-head.ts'
+import { type BadHead, cleanHead, isHost, type RequestHead } from '../request-head.ts'
+import type { Channel } from './channel.ts'
+import { ClientRequest } from './client-request.ts'
 import type { Connection } from './connections.ts'
-import { type Incoming, isHttp1, NodeRequest, type Outgoing } from './node-request.ts'
 import type { SlowClients } from './slow-clients.ts'
 
-export interface ReadOptions {
-  /** Whether the client waits for a word before it sends its body. */
-  readonly isWaiting: boolean
-  /** The protocol to switch to. */
-  readonly upgrade: string | undefined
+/** A request as it came over the wire. */
+export interface WireRequest {
+  readonly method: string
+  readonly target: string
+  /** Name, value, name, value. */
+  readonly fields: readonly string[]
+  readonly version: '1.0' | '1.1' | '2'
+  /** Only HTTP/2 says it outside of the fields. */
+  readonly authority: string | undefined
+  /** HTTP/1 tells it by the fields. */
+  readonly hasBody: boolean | undefined
 }
 
-export type ReadRequest = (
-  incoming: Incoming,
-  outgoing: Outgoing,
-  connection: Connection,
-  options: ReadOptions,
-) => NodeRequest
+export interface ReadRequest {
+  /** The fields, as far as they can be read in one way only. */
+  head(wire: WireRequest): RequestHead | BadHead
+  request(
+    wire: WireRequest,
+    head: RequestHead | BadHead,
+    channel: Channel,
+    connection: Connection,
+  ): ClientRequest
+}
 
 /** What HTTP/1.0 does not have to say. */
 const HOST_DEFAULT = 'localhost'
@@ -34,7 +45,7 @@ const HOST_DEFAULT = 'localhost'
 /** Neither is for a resource behind a proxy: one opens tunnels, one echoes what it is sent. */
 const refusedMethods: ReadonlySet<string> = new Set(['CONNECT', 'TRACE'])
 
-/** For HTTP/1 the parser finds it out itself. */
+/** In HTTP/1 it is seen before its fields are. */
 const largeHead = { status: 431, detail: 'the header fields of the request are too large' }
 
 const nothing: RequestHead = {
@@ -43,6 +54,9 @@ const nothing: RequestHead = {
   host: '',
   bodyBytes: undefined,
   isChunked: false,
+  connection: '',
+  expect: '',
+  upgrade: '',
 }
 const nowhere: CanonicalTarget = { path: '', query: '' }
 
@@ -61,35 +75,40 @@ export function requestReader(
     slowClients,
     held: { bytes: 0 },
   }
-  return (incoming, outgoing, connection, { isWaiting, upgrade }) => {
-    const raw = incoming.rawHeaders
-    const isLarge = !isHttp1(incoming) && lengthOf(raw) > section.headerBytesMax
-    const cleaned = isLarge ? largeHead : cleanHead(raw, owned())
+  const requestOf: ReadRequest['request'] = (wire, cleaned, channel, connection) => {
     const head = 'status' in cleaned ? nothing : cleaned
-    const host = hostOf(head, incoming)
-    const hasBody = isHttp1(incoming) ? hasBodyBy(head) : !incoming.stream.endAfterHeaders
-    const target =
-      host === undefined ? 'Host is missing' : canonicalTarget(incoming.url ?? '', host)
+    const host = hostOf(head, wire)
+    const hasBody = wire.hasBody ?? hasBodyBy(head)
+    const upgrade = upgradeOf(head, wire)
+    const target = host === undefined ? 'Host is missing' : canonicalTarget(wire.target, host)
     const problem =
       'status' in cleaned
         ? refusal(cleaned.status, sentence(cleaned.detail))
-        : problemOf(target, head, incoming, { hasBody, upgrade, bytesMax: limits.bytesMax })
+        : problemOf(target, head, wire, { hasBody, upgrade, bytesMax: limits.bytesMax })
     const ip = ipOf(connection, head)
-    return new NodeRequest({
-      incoming,
-      outgoing,
+    return new ClientRequest({
+      method: wire.method,
       head,
       host: host ?? '',
       target: typeof target === 'string' ? nowhere : target,
+      channel,
       connection,
       ip,
       client: clientOf(ip, connection),
       upgrade,
       hasBody,
-      isWaiting,
+      isWaiting: hasBody && wire.version !== '1.0' && isContinue(head.expect),
+      takesInterim: wire.version !== '1.0',
       limits,
       problem,
     })
+  }
+  return {
+    head: ({ fields, version }) => {
+      const isLarge = version === '2' && lengthOf(fields) > section.headerBytesMax
+      return isLarge ? largeHead : cleanHead(fields, owned())
+    },
+    request: requestOf,
   }
 }
 
@@ -99,22 +118,26 @@ function lengthOf(raw: readonly string[]): number {
 
 function problemOf(
   target: CanonicalTarget | string,
-  { isChunked, bodyBytes }: RequestHead,
-  incoming: Incoming,
+  { isChunked, bodyBytes, expect }: RequestHead,
+  { method, version }: WireRequest,
   {
     hasBody,
     upgrade,
     bytesMax,
   }: { hasBody: boolean; upgrade: string | undefined; bytesMax: number },
 ): GatewayResponse | undefined {
-  if (typeof target === 'string') return refusal(400, sentence(target))
-  if (refusedMethods.has(incoming.method ?? '')) {
+  if (refusedMethods.has(method)) {
     return refusal(405, 'This method is not served here.', ['allow', 'GET, HEAD, POST, PUT'])
   }
-  if (isChunked && (bodyBytes !== undefined || incoming.httpVersion === '1.0')) {
+  if (typeof target === 'string') return refusal(400, sentence(target))
+  if (isChunked && (bodyBytes !== undefined || version === '1.0')) {
     return refusal(400, 'The length of the body is told in two ways.')
   }
-  if (upgrade !== undefined && (hasBody || incoming.method !== 'GET')) {
+  // https://www.rfc-editor.org/rfc/rfc9110#section-10.1.1
+  if (expect !== '' && version !== '1.0' && !isContinue(expect)) {
+    return refusal(417, 'The only expectation that is met here is 100-continue.')
+  }
+  if (upgrade !== undefined && (hasBody || method !== 'GET')) {
     return refusal(400, 'A request to switch protocols is a GET without a body.')
   }
   if (bodyBytes !== undefined && bodyBytes > bytesMax) {
@@ -124,15 +147,24 @@ function problemOf(
 }
 
 /** HTTP/2 may say it twice, but not two different ones. */
-function hostOf({ host }: RequestHead, incoming: Incoming): string | undefined {
-  if (isHttp1(incoming)) {
-    if (host !== '') return host
-    return incoming.httpVersion === '1.0' ? HOST_DEFAULT : undefined
-  }
-  const { authority } = incoming
+function hostOf({ host }: RequestHead, wire: WireRequest): string | undefined {
+  if (wire.version === '1.0') return host === '' ? HOST_DEFAULT : host
+  if (wire.version === '1.1') return host === '' ? undefined : host
+  const { authority } = wire
   if (authority === '' || authority === undefined) return host === '' ? undefined : host
   if (!isHost(authority)) return undefined
   return host === '' || host.toLowerCase() === authority.toLowerCase() ? authority : undefined
+}
+
+/** Everything else that asks to be upgraded, such as h2c, stays an ordinary request. */
+function upgradeOf({ upgrade, connection }: RequestHead, wire: WireRequest): string | undefined {
+  if (upgrade === '' || wire.version !== '1.1') return undefined
+  if (!/(^|,)\s*upgrade\s*(,|$)/i.test(connection)) return undefined
+  return upgrade.toLowerCase() === 'websocket' ? 'websocket' : undefined
+}
+
+function isContinue(expect: string): boolean {
+  return expect !== '' && expect.toLowerCase() === '100-continue'
 }
 
 function hasBodyBy({ isChunked, bodyBytes }: RequestHead): boolean {

@@ -6,13 +6,15 @@
  */
 
 import { Readable } from 'node:stream'
-import type { Incoming } from './node-request.ts'
+import type { ArrivingBytes, BodyErrorCode, ByteReceiver } from './channel.ts'
+import type { ClientRequest } from './client-request.ts'
+import { HeldBytes } from './held-bytes.ts'
 import { LOOK_INTERVAL_MS, type SlowClients } from './slow-clients.ts'
 
 export interface BodyLimits {
   readonly bytesMax: number
   readonly bytesPerSecondMin: number
-  /** For all of it to arrive; node:http sees to that itself, node:http2 does not. */
+  /** For all of it to arrive. */
   readonly arrivalMsMax: number
   readonly slowClients: SlowClients
   readonly held: HeldBodies
@@ -33,9 +35,13 @@ const HELD_BYTES_TOTAL_MAX = 64 * 1_024 ** 2
 const PIECE_BYTES_MIN = 4 * 1_024
 
 /** All of a body, or one that is still arriving. Rejects where it is not as it must be. */
-export function requestBody(incoming: Incoming, limits: BodyLimits): Promise<Buffer | Readable> {
+export function requestBody(
+  { channel, hasEnded }: Pick<ClientRequest, 'channel' | 'hasEnded'>,
+  limits: BodyLimits,
+): Promise<Buffer | Readable> {
+  if (hasEnded || channel.isGone) return Promise.reject(bodyError('TIDEGATE_BODY_ABORTED'))
   return new Promise((resolve, reject) => {
-    new ArrivingBody(incoming, limits, { resolve, reject }).start()
+    new ArrivingBody(channel.arriving(), limits, { resolve, reject }).start()
   })
 }
 
@@ -44,8 +50,8 @@ interface Receiver {
   reject(error: Error): void
 }
 
-class ArrivingBody {
-  readonly #incoming: Incoming
+class ArrivingBody implements ByteReceiver {
+  readonly #incoming: ArrivingBytes
   readonly #limits: BodyLimits
   readonly #receiver: Receiver
   /** Before it is handed over, all of it; then, what has not been pushed. */
@@ -57,24 +63,18 @@ class ArrivingBody {
   /** Once it is handed over while it arrives. */
   #stream: Readable | undefined
 
-  constructor(incoming: Incoming, limits: BodyLimits, receiver: Receiver) {
+  constructor(incoming: ArrivingBytes, limits: BodyLimits, receiver: Receiver) {
     this.#incoming = incoming
     this.#limits = limits
     this.#receiver = receiver
   }
 
   start(): void {
-    const incoming = this.#incoming
-    if (incoming.destroyed) {
-      this.#fail('TIDEGATE_BODY_ABORTED')
-      return
-    }
     this.#limits.slowClients.watch(this.#look)
-    incoming.on('data', this.#onData).on('end', this.#onEnd).on('close', this.#onClose)
-    incoming.resume()
+    this.#incoming.start(this)
   }
 
-  readonly #onData = (chunk: Buffer) => {
+  onData(chunk: Buffer): void {
     const { bytesMax, held } = this.#limits
     this.#bytes += chunk.length
     if (this.#bytes > bytesMax) {
@@ -92,7 +92,7 @@ class ArrivingBody {
     }
   }
 
-  readonly #onEnd = () => {
+  onEnd(): void {
     this.#hasEnded = true
     if (this.#stream !== undefined) {
       this.#limits.slowClients.forget(this.#look)
@@ -104,9 +104,8 @@ class ArrivingBody {
     this.#receiver.resolve(this.#letGo())
   }
 
-  readonly #onClose = () => {
-    // HTTP/2 calls a request complete also where it was broken off.
-    if (!this.#hasEnded) this.#fail('TIDEGATE_BODY_ABORTED')
+  onBroken(code: BodyErrorCode): void {
+    if (!this.#hasEnded) this.#fail(code)
   }
 
   readonly #look = () => {
@@ -115,7 +114,7 @@ class ArrivingBody {
     const isSlow = arrived < (this.#limits.bytesPerSecondMin * LOOK_INTERVAL_MS) / 1_000
     this.#bytesBefore = this.#bytes
     const isLate = performance.now() - this.#startMs > this.#limits.arrivalMsMax
-    if (isLate || (isSlow && !this.#incoming.isPaused())) this.#fail('TIDEGATE_BODY_TOO_SLOW')
+    if (isLate || (isSlow && !this.#incoming.isPaused)) this.#fail('TIDEGATE_BODY_TOO_SLOW')
   }
 
   #handOver(): void {
@@ -144,8 +143,8 @@ class ArrivingBody {
     return false
   }
 
-  #fail(code: string): void {
-    const error = Object.assign(new Error('the body of the request is not as it must be'), { code })
+  #fail(code: BodyErrorCode): void {
+    const error = bodyError(code)
     if (this.#stream !== undefined) {
       this.#stream.destroy(error)
       return
@@ -161,39 +160,11 @@ class ArrivingBody {
   }
 
   #stop(): void {
-    const incoming = this.#incoming
     this.#limits.slowClients.forget(this.#look)
-    incoming.off('data', this.#onData).off('end', this.#onEnd).off('close', this.#onClose)
-    incoming.pause()
+    this.#incoming.stop()
   }
 }
 
-/** Pieces in one buffer: as objects of their own, single bytes would take a hundred times that. */
-class HeldBytes {
-  length = 0
-  #bytes: Buffer = Buffer.alloc(0)
-
-  add(chunk: Buffer): void {
-    const length = this.length + chunk.length
-    // Most bodies come in one piece, which is not copied.
-    if (this.length === 0) this.#bytes = chunk
-    else {
-      if (length > this.#bytes.length) this.#grow(length * 2)
-      chunk.copy(this.#bytes, this.length)
-    }
-    this.length = length
-  }
-
-  take(): Buffer {
-    const bytes = this.#bytes.subarray(0, this.length)
-    this.#bytes = Buffer.alloc(0)
-    this.length = 0
-    return bytes
-  }
-
-  #grow(length: number): void {
-    const larger = Buffer.allocUnsafeSlow(length)
-    this.#bytes.copy(larger, 0, 0, this.length)
-    this.#bytes = larger
-  }
+function bodyError(code: BodyErrorCode): Error {
+  return Object.assign(new Error('the body of the request is not as it must be'), { code })
 }

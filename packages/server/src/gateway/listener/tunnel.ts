@@ -13,7 +13,7 @@ export function openTunnel(
   client: Socket,
   upstream: Duplex,
   { status, headers }: { status: number; headers: HeaderList },
-  early: Buffer,
+  early: Buffer | undefined,
 ): void {
   let head = `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}\r\n`
   for (let at = 0; at < headers.length; at += 2) head += `${headers[at]}: ${headers[at + 1]}\r\n`
@@ -27,7 +27,7 @@ export function openTunnel(
   client.setKeepAlive(true, KEEP_ALIVE_MS)
   client.setNoDelay(true)
   client.write(`${head}\r\n`, 'latin1')
-  if (early.length > 0) upstream.write(early)
+  if (early !== undefined) upstream.write(early)
   client.pipe(upstream)
   upstream.pipe(client)
 }

@@ -96,7 +96,11 @@ function callerOf(request: GatewayRequest) {
     trace_id: traceId(request.header('traceparent')),
     client_id: client === undefined ? null : digest(client),
     api_key_hash: identity.apiKey === undefined ? null : digest(identity.apiKey),
-    endpoint: `${request.method} ${request.path}`.slice(0, ENDPOINT_LENGTH_MAX),
+    // Of what was no request, nothing is known.
+    endpoint:
+      request.method === ''
+        ? null
+        : `${request.method} ${request.path}`.slice(0, ENDPOINT_LENGTH_MAX),
   }
 }
 

@@ -17,8 +17,10 @@ const details: Readonly<Record<string, readonly [status: number, detail: string]
   // Nobody is there any more to be told so, but the log is.
   TIDEGATE_CLIENT_GONE: [400, 'The client has gone.'],
   TIDEGATE_BODY_ABORTED: [400, 'The body of the request broke off.'],
+  TIDEGATE_BODY_INVALID: [400, 'The body of the request is not valid HTTP.'],
   TIDEGATE_BODY_TOO_LARGE: [413, 'The body of the request is too large.'],
   TIDEGATE_BODY_TOO_SLOW: [408, 'The body of the request did not arrive in time.'],
+  TIDEGATE_TRAILERS_TOO_LARGE: [431, 'The trailers of the request are too large.'],
 }
 
 /** Errors of a connection that was there: it ended before an answer began. */

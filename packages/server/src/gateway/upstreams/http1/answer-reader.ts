@@ -3,10 +3,10 @@
  * as it must be throws. https://www.rfc-editor.org/rfc/rfc9112#section-6.3
  */
 
+import { ChunkedReader } from '../../http1/chunked-reader.ts'
 import { fieldOf, type HeaderList } from '../../message.ts'
-import { ChunkedReader } from './chunked-reader.ts'
 import { type AnswerHead, readHead } from './read-head.ts'
-import { invalidAnswer, upstreamError } from './upstream-error.ts'
+import { answerErrors, invalidAnswer, upstreamError } from './upstream-error.ts'
 
 export interface AnswerSink {
   /** Also of answers that are not final. */
@@ -139,7 +139,7 @@ export class AnswerReader {
     } else if (this.#expected.isHead || status === 204 || status === 304) this.#state = 'done'
     else if (isChunked) {
       this.#state = 'chunked'
-      this.#chunked = new ChunkedReader((chunk) => this.#sink.onData(chunk))
+      this.#chunked = new ChunkedReader((chunk) => this.#sink.onData(chunk), answerErrors)
     } else if (bodyBytes === undefined) this.#state = 'until-close'
     else {
       this.#state = bodyBytes === 0 ? 'done' : 'counted'

@@ -1,5 +1,7 @@
 /** What can go wrong with an upstream, besides what the system says of its sockets. */
 
+import type { ReadErrors } from '../../http1/fields.ts'
+
 export type UpstreamErrorCode =
   | 'UPSTREAM_CONNECT_TIMEOUT'
   | 'UPSTREAM_RESPONSE_TIMEOUT'
@@ -18,4 +20,9 @@ export function upstreamError(code: UpstreamErrorCode, message: string): Error {
 
 export function invalidAnswer(message: string): Error {
   return upstreamError('UPSTREAM_INVALID', message)
+}
+
+export const answerErrors: ReadErrors = {
+  invalid: invalidAnswer,
+  tooLarge: (message) => upstreamError('UPSTREAM_HEAD_TOO_LARGE', message),
 }

@@ -1,7 +1,5 @@
-/** A request of node:http or node:http2 as the stages see it. */
+/** A request of a client as the stages see it. */
 
-import { IncomingMessage, ServerResponse } from 'node:http'
-import type { Http2ServerRequest, Http2ServerResponse } from 'node:http2'
 import type { Readable } from 'node:stream'
 import { anonymous, type Identity } from '../../policy/request-facts.ts'
 import type { Verdict } from '../../policy/verdict.ts'
@@ -9,18 +7,16 @@ import type { CanonicalTarget } from '../canonical-path.ts'
 import { fieldOf, type GatewayRequest, type GatewayResponse, type HeaderList } from '../message.ts'
 import type { RequestHead } from '../request-head.ts'
 import type { Route } from '../stages/route.ts'
+import type { Channel } from './channel.ts'
 import type { Connection, LiveRequest } from './connections.ts'
 import { type BodyLimits, requestBody } from './request-body.ts'
 
-export type Incoming = IncomingMessage | Http2ServerRequest
-export type Outgoing = ServerResponse | Http2ServerResponse
-
 export interface RequestParts {
-  readonly incoming: Incoming
-  readonly outgoing: Outgoing
+  readonly method: string
   readonly head: RequestHead
   readonly host: string
   readonly target: CanonicalTarget
+  readonly channel: Channel
   readonly connection: Connection
   readonly ip: string | undefined
   readonly client: string
@@ -28,11 +24,13 @@ export interface RequestParts {
   readonly hasBody: boolean
   /** Whether the client waits for a word before it sends the body. */
   readonly isWaiting: boolean
+  /** Whether it understands answers that are not final. */
+  readonly takesInterim: boolean
   readonly limits: BodyLimits
   readonly problem: GatewayResponse | undefined
 }
 
-export class NodeRequest implements GatewayRequest, LiveRequest {
+export class ClientRequest implements GatewayRequest, LiveRequest {
   readonly method: string
   readonly path: string
   readonly query: string
@@ -45,8 +43,7 @@ export class NodeRequest implements GatewayRequest, LiveRequest {
   readonly upgrade: string | undefined
   readonly bodyBytes: number | undefined
   readonly hasBody: boolean
-  readonly outgoing: Outgoing
-  readonly incoming: Incoming
+  readonly channel: Channel
   readonly problem: GatewayResponse | undefined
   identity: Identity = anonymous
   isExempt = false
@@ -56,13 +53,14 @@ export class NodeRequest implements GatewayRequest, LiveRequest {
   target = ''
   isHeadSent = false
   readonly #limits: BodyLimits
+  readonly #takesInterim: boolean
   #isWaiting: boolean
   #hasEnded = false
   #callbacks: ((isAborted: boolean) => void)[] | undefined = undefined
 
   constructor(parts: RequestParts) {
-    const { head, incoming } = parts
-    this.method = incoming.method ?? ''
+    const { head } = parts
+    this.method = parts.method
     this.path = parts.target.path
     this.query = parts.target.query
     this.host = parts.host
@@ -74,11 +72,20 @@ export class NodeRequest implements GatewayRequest, LiveRequest {
     this.upgrade = parts.upgrade
     this.bodyBytes = head.bodyBytes
     this.hasBody = parts.hasBody
-    this.incoming = incoming
-    this.outgoing = parts.outgoing
+    this.channel = parts.channel
     this.problem = parts.problem
     this.#limits = parts.limits
+    this.#takesInterim = parts.takesInterim
     this.#isWaiting = parts.isWaiting
+  }
+
+  get hasEnded(): boolean {
+    return this.#hasEnded
+  }
+
+  /** Whether the client waits for a word before it sends the body. */
+  get isWaiting(): boolean {
+    return this.#isWaiting
   }
 
   header(name: string): string | undefined {
@@ -86,57 +93,31 @@ export class NodeRequest implements GatewayRequest, LiveRequest {
   }
 
   body(): Promise<Buffer | Readable> {
-    if (this.#isWaiting && !this.isHeadSent) this.outgoing.writeContinue()
+    if (this.#isWaiting && !this.isHeadSent && !this.#hasEnded) this.channel.sendContinue()
     this.#isWaiting = false
-    return requestBody(this.incoming, this.#limits)
+    return requestBody(this, this.#limits)
   }
 
   inform(status: number, headers: HeaderList): void {
-    const { outgoing } = this
     // Only hints are worth passing on, and only to who has not got an answer yet.
-    if (status !== 103 || this.isHeadSent || hasGone(outgoing)) return
+    if (status !== 103 || this.isHeadSent || this.#hasEnded || !this.#takesInterim) return
     const link = fieldOf(headers, 'link')
-    if (link === undefined || this.incoming.httpVersion === '1.0') return
-    try {
-      outgoing.writeEarlyHints({ link })
-    } catch {
-      // A hint that is not well-formed is none; the answer still comes.
-    }
+    if (link !== undefined && !this.channel.isGone) this.channel.sendHints(link)
   }
 
   onEnd(callback: (isAborted: boolean) => void): void {
-    const { outgoing } = this
-    if (this.#hasEnded || this.connection.isClosed || hasGone(outgoing)) {
-      callback(true)
-      return
-    }
-    if (this.#callbacks !== undefined) {
-      this.#callbacks.push(callback)
-      return
-    }
-    this.#callbacks = [callback]
-    this.connection.live.add(this)
-    outgoing.once('close', () => this.end(!outgoing.writableEnded || !isFinished(outgoing)))
+    if (this.#hasEnded || this.channel.isGone) callback(true)
+    else if (this.#callbacks === undefined) this.#callbacks = [callback]
+    else this.#callbacks.push(callback)
   }
 
+  /** For the channel to call: the answer is sent, or nobody waits for it any more. */
   end(isAborted: boolean): void {
+    if (this.#hasEnded) return
     this.#hasEnded = true
-    this.connection.live.delete(this)
-    const callbacks = this.#callbacks ?? []
-    this.#callbacks = []
+    const callbacks = this.#callbacks
+    this.#callbacks = undefined
+    if (callbacks === undefined) return
     for (const callback of callbacks) callback(isAborted)
   }
-}
-
-/** A response of HTTP/2 does not say so itself. */
-export function hasGone(outgoing: Outgoing): boolean {
-  return outgoing instanceof ServerResponse ? outgoing.destroyed : outgoing.stream.destroyed
-}
-
-function isFinished(outgoing: Outgoing): boolean {
-  return outgoing instanceof ServerResponse ? outgoing.writableFinished : !outgoing.stream?.aborted
-}
-
-export function isHttp1(incoming: Incoming): incoming is IncomingMessage {
-  return incoming instanceof IncomingMessage
 }

@@ -14,15 +14,14 @@ const LINGER_BYTES_MAX = 1_024 ** 2
 
 const POLL_MS = 50
 
-/** Replaces what node:http calls on the socket after the last response. */
 export function closeAfterReading(socket: Socket): void {
-  socket.destroySoon = () => {
-    socket.end()
-    const start = { bytes: socket.bytesRead, timeMs: performance.now() }
-    const timer = setInterval(() => {
-      const isLong = performance.now() - start.timeMs > LINGER_MS
-      if (isLong || socket.bytesRead - start.bytes > LINGER_BYTES_MAX) socket.destroy()
-    }, POLL_MS).unref()
-    socket.once('close', () => clearInterval(timer))
-  }
+  socket.end()
+  socket.resume()
+  const start = { bytes: socket.bytesRead, timeMs: performance.now() }
+  const timer = setInterval(() => {
+    const isLong = performance.now() - start.timeMs > LINGER_MS
+    if (isLong || socket.bytesRead - start.bytes > LINGER_BYTES_MAX) socket.destroy()
+  }, POLL_MS).unref()
+  socket.once('end', () => socket.destroySoon())
+  socket.once('close', () => clearInterval(timer))
 }

@@ -1,8 +1,7 @@
 /** A body in chunks, read strictly. https://www.rfc-editor.org/rfc/rfc9112#section-7.1 */
 
-import type { HeaderList } from '../../message.ts'
-import { readTrailers } from './read-head.ts'
-import { invalidAnswer, upstreamError } from './upstream-error.ts'
+import type { HeaderList } from '../message.ts'
+import { type ReadErrors, readTrailers } from './fields.ts'
 
 /** A size and what may follow it. */
 const SIZE_LINE_BYTES_MAX = 1_024
@@ -22,14 +21,16 @@ type State = 'size' | 'data' | 'data-end' | 'trailers' | 'done'
 
 export class ChunkedReader {
   readonly #onData: (chunk: Buffer) => void
+  readonly #errors: ReadErrors
   #state: State = 'size'
   #left = 0
   /** A line, or the trailers, as far as they are here. */
   #text = ''
   trailers: HeaderList | undefined
 
-  constructor(onData: (chunk: Buffer) => void) {
+  constructor(onData: (chunk: Buffer) => void, errors: ReadErrors) {
     this.#onData = onData
+    this.#errors = errors
   }
 
   get isDone(): boolean {
@@ -60,20 +61,20 @@ export class ChunkedReader {
     const found = piece.indexOf(LF, at)
     const end = found === -1 ? piece.length : found
     if (this.#text.length + end - at > SIZE_LINE_BYTES_MAX) {
-      throw invalidAnswer('the line with the size of a chunk is too long')
+      throw this.#errors.invalid('the line with the size of a chunk is too long')
     }
     this.#text += piece.toString('latin1', at, end)
     if (found === -1) return end
     if (this.#state === 'size') this.#useSize(this.#text)
     else if (this.#text === '\r') this.#state = 'size'
-    else throw invalidAnswer('a chunk is longer than its size')
+    else throw this.#errors.invalid('a chunk is longer than its size')
     this.#text = ''
     return end + 1
   }
 
   #useSize(line: string): void {
     const size = sizeLine.exec(line)?.[1]
-    if (size === undefined) throw invalidAnswer('a chunk has no valid size')
+    if (size === undefined) throw this.#errors.invalid('a chunk has no valid size')
     this.#left = Number.parseInt(size, 16)
     this.#state = this.#left === 0 ? 'trailers' : 'data'
   }
@@ -85,13 +86,13 @@ export class ChunkedReader {
     const text = this.#text + piece.toString('latin1', at, at + lengthMax)
     const end = text.startsWith(LINE_END) ? 0 : text.indexOf(EMPTY_LINE)
     if (end > TRAILER_BYTES_MAX || (end === -1 && text.length >= lengthMax)) {
-      throw upstreamError('UPSTREAM_HEAD_TOO_LARGE', 'the trailers of the answer are too large')
+      throw this.#errors.tooLarge('the trailers are too large')
     }
     if (end === -1) {
       this.#text = text
       return piece.length
     }
-    this.trailers = readTrailers(text.slice(0, end))
+    this.trailers = readTrailers(text.slice(0, end), this.#errors)
     this.#state = 'done'
     const length = end === 0 ? LINE_END.length : end + EMPTY_LINE.length
     return at + length - before

@@ -1,0 +1,103 @@
+/**
+ * Header fields of HTTP/1, read strictly: what two programs could read in two ways is an error.
+ * https://www.rfc-editor.org/rfc/rfc9112#section-5
+ */
+
+import type { HeaderList } from '../message.ts'
+
+/** What is thrown where something is not as it must be; who reads answers throws others. */
+export interface ReadErrors {
+  invalid(message: string): Error
+  tooLarge(message: string): Error
+}
+
+/** Control characters anywhere, and line ends that are only half of one. */
+const forbidden = /[^\t\r\n\x20-\x7e\x80-\xff]|\r(?!\n)|(?<!\r)\n/
+
+/** The same in a head that goes on: its end may still become a whole line end. */
+const forbiddenSoFar = /[^\t\r\n\x20-\x7e\x80-\xff]|\r(?=[^\n])|(?<!\r)\n/
+
+const token = /^[!#$%&'*+\-.^_`|~\w]+$/
+
+export function hasForbidden(text: string): boolean {
+  return forbidden.test(text)
+}
+
+/** Where the text begins amid a line end, it begins with the first half of that. */
+export function hasForbiddenSoFar(text: string): boolean {
+  return forbiddenSoFar.test(text)
+}
+
+/** Adds the fields from `start` to the end of the text, which is that of the last of them. */
+export function readFields(
+  text: string,
+  start: number,
+  add: (name: string, value: string) => void,
+  { errors, fieldsMax }: { errors: ReadErrors; fieldsMax: number },
+): void {
+  let count = 0
+  for (let at = start; at < text.length; ) {
+    const found = text.indexOf('\r\n', at)
+    const end = found === -1 ? text.length : found
+    const colon = text.indexOf(':', at)
+    if (colon === -1 || colon >= end) throw errors.invalid('a line is no header field')
+    count += 1
+    if (count > fieldsMax) throw errors.tooLarge(`there are more than ${fieldsMax} header fields`)
+    add(lowerName(text.slice(at, colon), errors), trimmed(text, colon + 1, end))
+    at = end + 2
+  }
+}
+
+/** Answers and trailers have some dozens. */
+export const FIELDS_MAX = 1_000
+
+/** The fields behind the last chunk. */
+export function readTrailers(text: string, errors: ReadErrors): HeaderList | undefined {
+  if (hasForbidden(text)) throw errors.invalid('the trailers have control characters')
+  if (text === '') return undefined
+  const headers: HeaderList = []
+  const add = (name: string, value: string) => {
+    // Too late to be believed, but somebody might.
+    if (name === 'content-length' || name === 'transfer-encoding') {
+      throw errors.invalid('the trailers tell a length of the body')
+    }
+    headers.push(name, value)
+  }
+  readFields(text, 0, add, { errors, fieldsMax: FIELDS_MAX })
+  return headers
+}
+
+/** Names that were seen and are valid, with their form in lower case; most come again and again. */
+const knownNames = new Map<string, string>()
+const KNOWN_NAMES_MAX = 1_000
+const KNOWN_NAME_LENGTH_MAX = 64
+
+function lowerName(name: string, errors: ReadErrors): string {
+  const known = knownNames.get(name)
+  if (known !== undefined) return known
+  // A line that goes on from the one before begins with a space, and so does no name.
+  if (!token.test(name)) throw errors.invalid('a header field has no valid name')
+  const lower = name.toLowerCase()
+  if (knownNames.size < KNOWN_NAMES_MAX && name.length <= KNOWN_NAME_LENGTH_MAX) {
+    knownNames.set(copyOf(name), copyOf(lower))
+  }
+  return lower
+}
+
+/** A part of a text keeps all of that text in memory. */
+function copyOf(text: string): string {
+  return Buffer.from(text, 'latin1').toString('latin1')
+}
+
+const SPACE = 0x20
+const TAB = 0x09
+
+function trimmed(text: string, start: number, end: number): string {
+  while (start < end && isSpace(text.charCodeAt(start))) start += 1
+  while (end > start && isSpace(text.charCodeAt(end - 1))) end -= 1
+  return text.slice(start, end)
+}
+
+function isSpace(code: number): boolean {
+  return code === SPACE || code === TAB
+}

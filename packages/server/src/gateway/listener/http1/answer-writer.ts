@@ -1,0 +1,77 @@
+/**
+ * Writes answers to their connection. What is complete goes out in one piece; what is still arriving
+ * flows at the client's pace.
+ */
+
+import type { Socket } from 'node:net'
+import type { GatewayResponse } from '../../message.ts'
+import { type AnswerOwner, AnswerSink } from './answer-sink.ts'
+import { type Ending, headText } from './answer-text.ts'
+
+/** Up to here a body goes out with its head as one text; beyond, to copy it costs more. */
+const JOINED_BYTES_MAX = 8 * 1_024
+
+/** All of a body that is here, as a text of one character for each byte. */
+export function wholeBody({ body }: GatewayResponse): string | undefined {
+  if (body === undefined || typeof body === 'string') return body ?? ''
+  const bytes = Buffer.isBuffer(body) ? body : body.whole(JOINED_BYTES_MAX)
+  if (bytes === undefined || bytes.length > JOINED_BYTES_MAX) return undefined
+  return bytes.toString('latin1')
+}
+
+/** The head is kept with an answer that is given many times. */
+export function writeWhole(
+  socket: Socket,
+  response: GatewayResponse,
+  body: string,
+  { method, keptSeconds }: { method: string; keptSeconds: number | undefined },
+): void {
+  const hasNone = isBodiless(method, response.status)
+  const isPlain = keptSeconds !== undefined && !hasNone
+  const known = isPlain ? response.wireHead : undefined
+  const bodyBytes = hasNone ? undefined : body.length
+  const head = known ?? headText(response, { ending: 'length', bodyBytes, keptSeconds })
+  if (isPlain && response.isShared) response.wireHead = head
+  socket.write(hasNone ? head : head + body, 'latin1')
+}
+
+export function endingOf(
+  { headers, body, status }: GatewayResponse,
+  method: string,
+  isHttp11: boolean,
+): Ending {
+  if (isBodiless(method, status)) return 'none'
+  if (Buffer.isBuffer(body)) return 'length'
+  for (let at = 0; at < headers.length; at += 2) {
+    if (headers[at] === 'content-length') return 'length'
+  }
+  return isHttp11 ? 'chunks' : 'close'
+}
+
+/** `owner` hears of its end. */
+export function writePieces(
+  socket: Socket,
+  response: GatewayResponse,
+  { ending, keptSeconds }: { ending: Ending; keptSeconds: number | undefined },
+  owner: AnswerOwner,
+): void {
+  const { body } = response
+  if (body === undefined || typeof body === 'string' || Buffer.isBuffer(body)) {
+    const bodyBytes = ending === 'none' ? undefined : (body?.length ?? 0)
+    socket.cork()
+    socket.write(headText(response, { ending, bodyBytes, keptSeconds }), 'latin1')
+    if (body !== undefined && ending !== 'none') socket.write(body)
+    socket.uncork()
+    owner.hasEnded()
+    return
+  }
+  const head = headText(response, { ending, bodyBytes: undefined, keptSeconds })
+  const sink = new AnswerSink(socket, body, owner, { head, ending })
+  body.pipe(sink)
+  sink.flushHead()
+}
+
+/** https://www.rfc-editor.org/rfc/rfc9110#section-6.4.1 */
+function isBodiless(method: string, status: number): boolean {
+  return method === 'HEAD' || status === 204 || status === 304
+}

@@ -1,0 +1,53 @@
+/**
+ * The head of a request, read strictly: what two programs could read in two ways is an error.
+ * https://www.rfc-editor.org/rfc/rfc9112
+ */
+
+import { METHODS } from 'node:http'
+import { hasForbidden, type ReadErrors, readFields } from '../../http1/fields.ts'
+import { type BadHead, HEADERS_MAX } from '../../request-head.ts'
+import type { WireRequest } from '../read-request.ts'
+
+/** `text` is without the empty line at its end. */
+export function readHead(text: string): WireRequest {
+  if (hasForbidden(text)) throw requestErrors.invalid('the head has control characters')
+  const found = text.indexOf('\r\n')
+  const lineEnd = found === -1 ? text.length : found
+  const methodEnd = text.indexOf(' ')
+  const targetEnd = text.lastIndexOf(' ', lineEnd)
+  const method = text.slice(0, methodEnd)
+  if (targetEnd <= methodEnd || !methods.has(method)) {
+    throw requestErrors.invalid('the request line is not valid')
+  }
+  const target = text.slice(methodEnd + 1, targetEnd)
+  const version = versionOf(text.slice(targetEnd + 1, lineEnd))
+  if (version === undefined || !targetForm.test(target)) {
+    throw requestErrors.invalid('the request line is not valid')
+  }
+  const fields: string[] = []
+  const add = (name: string, value: string) => fields.push(name, value)
+  readFields(text, lineEnd + 2, add, reading)
+  return { method, target, fields, version, authority: undefined, hasBody: undefined }
+}
+
+const methods: ReadonlySet<string> = new Set(METHODS)
+
+/** No space, and nothing beyond ASCII. What is a valid path is for others to say. */
+const targetForm = /^[\x21-\x7e]+$/
+
+function versionOf(text: string): WireRequest['version'] | undefined {
+  if (text === 'HTTP/1.1') return '1.1'
+  return text === 'HTTP/1.0' ? '1.0' : undefined
+}
+
+export const requestErrors: ReadErrors = {
+  invalid: (message) => requestError(400, message),
+  tooLarge: (message) => requestError(431, message),
+}
+
+/** It ends the connection, because nobody knows where the next request would begin. */
+export function requestError(status: number, detail: string): Error & BadHead {
+  return Object.assign(new Error(detail), { status, detail })
+}
+
+const reading = { errors: requestErrors, fieldsMax: HEADERS_MAX }
