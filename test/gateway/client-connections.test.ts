@@ -129,11 +129,14 @@ describe('a connection that is kept', () => {
     expect(bodies).toEqual(['<GET /a >', '<POST /b hello>', '<POST /c hello>'])
   })
 
-  test('carries a request behind an empty line', async () => {
+  test('carries a request behind an empty line, however that arrives', async () => {
     const { gateway } = await start()
     const client = new AnswerClient(gateway.port)
     await client.ask(`${head('POST /a', five)}hello\r\n`)
     expect((await client.ask(head('GET /b'))).body).toBe('<GET /b >')
+    client.send('\r')
+    await askMeanwhile(gateway.port)
+    expect((await client.ask('\n', head('GET /c'))).body).toBe('<GET /c >')
   })
 })
 

@@ -59,4 +59,13 @@ describe('a request to switch protocols', () => {
     expect(next.body).toBe('</next>')
     expect(client.answers[0]?.body).toMatch(/<\/a>|not allowed/)
   })
+
+  test('to which the gateway does not agree is a request, with others behind it', async () => {
+    const { upstreams } = await startSlow()
+    const gateway = await startTestGateway({ upstreams })
+    const client = new AnswerClient(gateway.port)
+    client.send(head('GET /a', 'Connection: Upgrade', 'Upgrade: h2c'), head('GET /b'))
+    expect((await client.answer(1)).body).toBe('</b>')
+    expect(client.answers[0]?.body).toBe('</a>')
+  })
 })

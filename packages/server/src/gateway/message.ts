@@ -87,8 +87,8 @@ export interface GatewayResponse {
   problem: string | undefined
   /** Whether it is given many times, so that it must not change and is worth keeping ready. */
   isShared: boolean
-  /** Its head as it goes over the wire, which a listener keeps with a shared one. */
-  wireHead: string | undefined
+  /** All of it as it goes over the wire, which a listener keeps with a shared one. */
+  wireText: string | undefined
 }
 
 /** A body that is still arriving. */
@@ -136,7 +136,7 @@ export function responseOf(
     tunnel: undefined,
     problem: undefined,
     isShared: false,
-    wireHead: undefined,
+    wireText: undefined,
   }
 }
 

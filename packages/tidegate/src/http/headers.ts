@@ -57,10 +57,21 @@ export function writeHeaders(
 export function rateLimitPolicy(applied: readonly AppliedLimit[]): string {
   let list = ''
   for (const { name, limit, decision } of applied) {
-    const item = `"${name}";q=${integer(decision.limit)}${parameter('w', windowSeconds(limit))}`
+    const item = policyItem(name, limit, decision.limit)
     list = list === '' ? item : `${list}, ${item}`
   }
   return list
+}
+
+/** The last one of each limit: it changes with the rule only. */
+const policyItems = new WeakMap<Limit, { name: string; units: number; text: string }>()
+
+function policyItem(name: string, limit: Limit, units: number): string {
+  const known = policyItems.get(limit)
+  if (known !== undefined && known.name === name && known.units === units) return known.text
+  const text = `"${name}";q=${integer(units)}${parameter('w', windowSeconds(limit))}`
+  policyItems.set(limit, { name, units, text })
+  return text
 }
 
 /** Such as `"burst";r=5;t=2, "daily";r=980;t=40231`. */

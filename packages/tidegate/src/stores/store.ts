@@ -55,6 +55,12 @@ export interface Adjustment extends Counter {
   readonly release?: string
 }
 
+/** Who waits for a decision. */
+export interface Receiver<T = Decision> {
+  resolve(value: T): void
+  reject(error: unknown): void
+}
+
 export interface Store {
   /** Whether it is somewhere else and can fail. One that is not answers without promises. */
   readonly isRemote: boolean
@@ -72,6 +78,9 @@ export interface Store {
 
   /** Charges the counters of one limit as `charge` would, without the cost of a group. */
   charger?(name: string, limit: Limit): (key: string, cost: number) => MaybePromise<Decision>
+
+  /** The same, told instead of promised: a promise less for each. Throws, or tells once. */
+  teller?(name: string, limit: Limit): (key: string, cost: number, receiver: Receiver) => void
 
   /** Whether it knows leases and settlements. */
   readonly canLease?: boolean

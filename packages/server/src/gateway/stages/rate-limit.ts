@@ -40,9 +40,19 @@ export function rateLimit(policy: LivePolicy, dialect: HeaderDialect): Stage {
     const verdict = policy.enforcer().judge(request)
     if (!(verdict instanceof Promise)) return goOn(request, verdict, next)
     const startMs = performance.now()
-    return verdict.then((found) => {
-      request.judgedMs = performance.now() - startMs
-      return goOn(request, found, next)
+    // To resolve a promise with the next one would take turns of its own.
+    return new Promise((resolve, reject) => {
+      const onVerdict = (found: Verdict) => {
+        request.judgedMs = performance.now() - startMs
+        try {
+          const response = goOn(request, found, next)
+          if (response instanceof Promise) response.then(resolve, reject)
+          else resolve(response)
+        } catch (error) {
+          reject(error)
+        }
+      }
+      verdict.then(onVerdict, reject)
     })
   }
 }

@@ -1,55 +1,77 @@
 /** One call under a deadline: exactly one of its outcomes is told, and only once. */
 
+import type { Degraded } from '../../decision.ts'
 import type { Deadlines, Timed } from '../deadlines.ts'
-import type { MaybePromise } from '../store.ts'
+import type { MaybePromise, Receiver } from '../store.ts'
+import type { Shard } from './shard.ts'
 
-export interface CallOutcome<T> {
-  onValue(value: T): void
-  onError(error: unknown): void
-  /** Nothing came in time; `isStalled` where this process was too busy to look. */
-  onLate(isStalled: boolean): void
+/** What a call is about, and what is decided without its answer. */
+export interface CallParts<T> {
+  readonly shard: Shard
+  /** Whether it finds out for others if the store is back. */
+  readonly isProbe: boolean
+  readonly startMs: number
+  decide(reason: Degraded['reason']): T
+  remember?: ((value: T) => void) | undefined
 }
 
-export class GuardedCall<T> implements Timed {
-  readonly #deadlines: Deadlines
-  readonly #outcome: CallOutcome<T>
+export interface CallOwner {
+  readonly deadlines: Deadlines
+  onValue<T>(call: GuardedCall<T>, value: T): void
+  onError<T>(call: GuardedCall<T>, error: unknown): void
+  /** Nothing came in time; `isStalled` where this process was too busy to look. */
+  onLate<T>(call: GuardedCall<T>, isStalled: boolean): void
+}
+
+export class GuardedCall<T> implements Timed, Receiver<T> {
+  readonly parts: CallParts<T>
+  /** Of the caller. */
+  readonly caller: Receiver<T>
+  readonly #owner: CallOwner
   #isSettled = false
   dueMs = 0
   before: Timed | undefined
   after: Timed | undefined
 
-  constructor(deadlines: Deadlines, nowMs: number, outcome: CallOutcome<T>) {
-    this.#deadlines = deadlines
-    this.#outcome = outcome
-    deadlines.add(this, nowMs)
+  constructor(owner: CallOwner, parts: CallParts<T>, caller: Receiver<T>) {
+    this.#owner = owner
+    this.parts = parts
+    this.caller = caller
+    owner.deadlines.add(this, parts.startMs)
   }
 
   run(call: () => MaybePromise<T>): void {
-    const onError = (error: unknown) => {
-      if (this.#settle()) this.#outcome.onError(error)
-    }
     try {
       const value = call()
-      if (value instanceof Promise) value.then((settled) => this.#onValue(settled), onError)
-      else this.#onValue(value)
+      if (!(value instanceof Promise)) this.resolve(value)
+      else {
+        value.then(
+          (settled) => this.resolve(settled),
+          (error: unknown) => this.reject(error),
+        )
+      }
     } catch (error) {
-      onError(error)
+      this.reject(error)
     }
+  }
+
+  resolve(value: T): void {
+    if (this.#settle()) this.#owner.onValue(this, value)
+  }
+
+  reject(error: unknown): void {
+    if (this.#settle()) this.#owner.onError(this, error)
   }
 
   expire(isStalled: boolean): void {
     this.#isSettled = true
-    this.#outcome.onLate(isStalled)
-  }
-
-  #onValue(value: T): void {
-    if (this.#settle()) this.#outcome.onValue(value)
+    this.#owner.onLate(this, isStalled)
   }
 
   #settle(): boolean {
     if (this.#isSettled) return false
     this.#isSettled = true
-    this.#deadlines.remove(this)
+    this.#owner.deadlines.remove(this)
     return true
   }
 }

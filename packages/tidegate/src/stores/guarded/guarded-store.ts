@@ -17,10 +17,18 @@ import type { Decision, Degraded } from '../../decision.ts'
 import { invalid, TidegateError } from '../../errors.ts'
 import { type Observer, safely } from '../../observer.ts'
 import { Deadlines } from '../deadlines.ts'
-import type { Adjustment, Charge, ChargeMode, Counter, MaybePromise, Store } from '../store.ts'
+import type {
+  Adjustment,
+  Charge,
+  ChargeMode,
+  Counter,
+  MaybePromise,
+  Receiver,
+  Store,
+} from '../store.ts'
 import { Breaker } from './breaker.ts'
 import { closedDecision, impossibleDecision, openDecision, sparedDecision } from './fallback.ts'
-import { GuardedCall } from './guarded-call.ts'
+import { type CallOwner, type CallParts, GuardedCall } from './guarded-call.ts'
 import {
   type GuardedOptions,
   type GuardedSettings,
@@ -29,14 +37,9 @@ import {
 import { LocalShares } from './local-shares.ts'
 import { Membership } from './membership.ts'
 import { misuseWarning } from './misuse-warning.ts'
+import type { Shard } from './shard.ts'
 
 type Reason = Degraded['reason']
-
-/** A shard, and when it stopped answering. */
-interface Shard {
-  readonly breaker: Breaker
-  downSinceMs: number | undefined
-}
 
 /**
  * Calls under way. With a server that hangs they pile up for one deadline only; more than this is a
@@ -86,7 +89,7 @@ class Guarded implements Store {
   readonly #store: Store
   readonly #settings: GuardedSettings
   readonly #observer: Observer
-  readonly #deadlines: Deadlines
+  readonly #owner: CallOwner
   readonly #shards = new Map<string, Shard>()
   readonly #onlyShard: Shard
   readonly #membership: Membership
@@ -100,7 +103,7 @@ class Guarded implements Store {
     this.#closesStore = closesStore
     this.#settings = settings
     this.#observer = safely(settings.observer)
-    this.#deadlines = new Deadlines(settings.deadlineMs)
+    this.#owner = this.#ownerOfCalls(new Deadlines(settings.deadlineMs))
     this.#onlyShard = this.#newShard('')
     this.#membership = new Membership(store, (count) => this.#observer({ type: 'nodes', count }))
     this.#local = new LocalShares(() => settings.nodes ?? this.#membership.count)
@@ -117,12 +120,14 @@ class Guarded implements Store {
       }
     }
     const shardOf = this.#store.shardOf?.bind(this.#store)
+    const tell = this.#store.teller?.(name, limit)
     return (key, cost) => {
       const shard =
         shardOf === undefined ? this.#onlyShard : this.#shard(shardOf({ name, limit, key }))
       const decide = (reason: Reason) =>
         this.#decide([{ name, limit, key, cost }], 'all', reason, shard)[0] as Decision
-      return this.#call(shard, () => charge(key, cost), decide)
+      if (tell === undefined) return this.#call(shard, () => charge(key, cost), decide)
+      return this.#begin(shard, decide, undefined, (call) => tell(key, cost, call))
     }
   }
 
@@ -176,47 +181,63 @@ class Guarded implements Store {
     decide: (reason: Reason) => T,
     remember?: (value: T) => void,
   ): MaybePromise<T> {
-    const nowMs = steadyClock.now()
+    return this.#begin(shard, decide, remember, (call) => call.run(run))
+  }
+
+  /** Decides at once where nothing is to be sent; `send` tells the call what came of it. */
+  #begin<T>(
+    shard: Shard,
+    decide: (reason: Reason) => T,
+    remember: ((value: T) => void) | undefined,
+    send: (call: GuardedCall<T>) => void,
+  ): MaybePromise<T> {
+    const startMs = steadyClock.now()
     const { breaker } = shard
-    if (!breaker.admits(nowMs)) return decide('breaker-open')
+    if (!breaker.admits(startMs)) return decide('breaker-open')
     const isProbe = breaker.state !== 'closed'
     if (this.#calls >= CALLS_MAX) {
       breaker.ignore(isProbe)
       return decide('overloaded')
     }
     this.#calls++
+    const parts: CallParts<T> = { shard, isProbe, startMs, decide, remember }
     return new Promise<T>((resolve, reject) => {
-      const settle = (answer: () => T) => {
+      const call = new GuardedCall<T>(this.#owner, parts, { resolve, reject })
+      try {
+        send(call)
+      } catch (error) {
+        call.reject(error)
+      }
+    })
+  }
+
+  #ownerOfCalls(deadlines: Deadlines): CallOwner {
+    return {
+      deadlines,
+      onValue: ({ parts, caller }, value) => {
+        parts.shard.breaker.succeed(parts.startMs, parts.isProbe)
         this.#calls--
         try {
-          resolve(answer())
+          parts.remember?.(value)
+          caller.resolve(value)
         } catch (error) {
-          reject(error)
+          caller.reject(error)
         }
-      }
-      const call = new GuardedCall<T>(this.#deadlines, nowMs, {
-        onValue: (value) => {
-          breaker.succeed(nowMs, isProbe)
-          settle(() => {
-            remember?.(value)
-            return value
-          })
-        },
-        onError: (error) => {
-          const reason = this.#reasonOf(error, breaker, isProbe)
-          settle(() => {
-            if (reason === undefined) throw error
-            return decide(reason)
-          })
-        },
-        onLate: (isStalled) => {
-          if (isStalled) breaker.ignore(isProbe)
-          else breaker.fail(steadyClock.now(), isProbe)
-          settle(() => decide('timeout'))
-        },
-      })
-      call.run(run)
-    })
+      },
+      onError: ({ parts, caller }, error) => {
+        const reason = this.#reasonOf(error, parts.shard.breaker, parts.isProbe)
+        this.#calls--
+        if (reason === undefined) caller.reject(error)
+        else settle(caller, () => parts.decide(reason))
+      },
+      onLate: ({ parts, caller }, isStalled) => {
+        const { breaker } = parts.shard
+        if (isStalled) breaker.ignore(parts.isProbe)
+        else breaker.fail(steadyClock.now(), parts.isProbe)
+        this.#calls--
+        settle(caller, () => parts.decide('timeout'))
+      },
+    }
   }
 
   /** Why a call failed; undefined where it is the caller's own mistake, for the caller to see. */
@@ -348,4 +369,12 @@ class Guarded implements Store {
 /** With a store or without: more than the limit can ever give, of which a part would do. */
 function isNeverGranted({ limit, cost }: Charge, mode: ChargeMode): boolean {
   return (mode === 'partial' ? Math.min(cost, 1) : cost) > mostOf(limit)
+}
+
+function settle<T>(caller: Receiver<T>, answer: () => T): void {
+  try {
+    caller.resolve(answer())
+  } catch (error) {
+    caller.reject(error)
+  }
 }

@@ -135,11 +135,16 @@ function tell(denial: Denial, nowMs: number): void {
 }
 
 function later(decision: Decision, passedMs: number): Decision {
-  const { allowed, retryAfterMs, resetAfterMs } = decision
+  const { allowed, limit, remaining, retryAfterMs, resetAfterMs, granted, degraded } = decision
+  // Field by field, which is quicker than a copy with two changes.
   return {
-    ...decision,
+    allowed,
+    limit,
+    remaining,
     retryAfterMs: allowed ? 0 : Math.max(1, retryAfterMs - passedMs),
     resetAfterMs: Math.max(0, resetAfterMs - passedMs),
+    granted,
+    degraded,
   }
 }
 

@@ -9,7 +9,7 @@ import { LEASE_MARK } from '../../algorithms/holds.ts'
 import type { Limit } from '../../algorithms/limit.ts'
 import type { TokenBucketParams } from '../../algorithms/token-bucket.ts'
 import type { Decision } from '../../decision.ts'
-import type { Charge, ChargeMode } from '../store.ts'
+import type { Charge, ChargeMode, Receiver } from '../store.ts'
 import {
   bucketArgs,
   bucketDecisionAt,
@@ -30,12 +30,26 @@ import {
 } from './scripts.generated.ts'
 
 /** A charge of one counter, all or nothing, and who waits for it. */
-export interface PlainCharge {
+export class PlainCharge implements Receiver {
   readonly key: string
   readonly limit: Limit
   readonly cost: number
-  readonly resolve: (decision: Decision) => void
-  readonly reject: (error: unknown) => void
+  readonly #receiver: Receiver
+
+  constructor(key: string, limit: Limit, cost: number, receiver: Receiver) {
+    this.key = key
+    this.limit = limit
+    this.cost = cost
+    this.#receiver = receiver
+  }
+
+  resolve(decision: Decision): void {
+    this.#receiver.resolve(decision)
+  }
+
+  reject(error: unknown): void {
+    this.#receiver.reject(error)
+  }
 }
 
 /** Any group and who waits for it. */
@@ -69,6 +83,7 @@ export function writeCalls(waiting: readonly Waiting[], now: number, timeArg: st
     if (isGroup(alone) && isBucketLease(alone)) return [leaseCall([alone], timeArg)]
     return [generalCall([waiting], now, timeArg)]
   }
+  if (areAlike(waiting)) return [bucketCall(waiting, timeArg)]
   const { plain, groups } = sortOut(waiting)
   const fast = new Map<Limit, Map<number, PlainCharge[]>>()
   const { leases, others } = sortOutLeases(groups)
@@ -100,11 +115,24 @@ export function writeGeneralCall(waiting: readonly Waiting[], now: number, timeA
 }
 
 function isGroup(waiting: Waiting): waiting is GroupCharge {
-  return 'group' in waiting
+  return !(waiting instanceof PlainCharge)
 }
 
 function isForBucket(waiting: Waiting): waiting is PlainCharge {
   return !isGroup(waiting) && waiting.limit.algorithm === 'tokenBucket' && waiting.cost > 0
+}
+
+/** Charges of buckets of one limit and cost, of few which have the same counter; most are so. */
+function areAlike(waiting: readonly Waiting[]): waiting is readonly PlainCharge[] {
+  const first = waiting[0] as Waiting
+  if (!isForBucket(first)) return false
+  const { limit, cost } = first
+  const keys = new Set<string>()
+  for (const one of waiting) {
+    if (!isForBucket(one) || one.limit !== limit || one.cost !== cost) return false
+    keys.add(one.key)
+  }
+  return waiting.length - keys.size < SAME_BUCKET_MAX
 }
 
 /** A single lease of a token bucket. */

@@ -2,7 +2,7 @@ import { setImmediate as turn } from 'node:timers/promises'
 import { describe, expect, test } from 'vitest'
 import { until } from '../../../../../test/servers/until.ts'
 import { tokenBucket } from '../../policy/limits.ts'
-import type { PlainCharge } from './batch.ts'
+import { PlainCharge } from './batch.ts'
 import { Dispatch } from './dispatch.ts'
 import type { ScriptCall } from './script-call.ts'
 import type { ScriptRunner } from './script-runner.ts'
@@ -20,7 +20,7 @@ function silentServer() {
 }
 
 function chargeOf(key: string): PlainCharge {
-  return { key, limit, cost: 1, resolve: () => undefined, reject: () => undefined }
+  return new PlainCharge(key, limit, 1, { resolve: () => undefined, reject: () => undefined })
 }
 
 /** Longer than the time after which the process is looked at again. */

@@ -170,7 +170,7 @@ export class Dispatch {
       lane.inFlight += calls.length
       for (const call of calls) this.#run(lane, call)
     } catch (error) {
-      for (const { reject } of batch) reject(error)
+      for (const one of batch) one.reject(error)
     }
   }
 
@@ -186,7 +186,7 @@ export class Dispatch {
       onError: (error) => {
         const serverMs = timeOfRefusal(error)
         if (serverMs === undefined || Math.abs(serverMs - this.#time.now()) < SKEW_MS_MIN) {
-          for (const { reject } of call.waiting) reject(error)
+          for (const one of call.waiting) one.reject(error)
           this.#done(lane)
           return
         }

@@ -1,7 +1,7 @@
 /**
- * Whether this process has other work than to ask Redis. While it only waits for replies, many small
- * commands keep both at work; while it has other work all the time, each command costs that work
- * its share.
+ * Whether this process has other work than to ask Redis. While it only waits for replies, many
+ * small commands keep both at work; while it has other work all the time, each command costs that
+ * work its share.
  */
 
 import { performance } from 'node:perf_hooks'

@@ -12,7 +12,8 @@ import type { Clock } from '../../clock.ts'
 import type { Decision } from '../../decision.ts'
 import { invalid, TidegateError } from '../../errors.ts'
 import { checkOneOf, checkOptions, checkWhole } from '../../policy/options.ts'
-import type { Adjustment, Charge, ChargeMode, Counter, Store } from '../store.ts'
+import type { Adjustment, Charge, ChargeMode, Counter, Receiver, Store } from '../store.ts'
+import { PlainCharge } from './batch.ts'
 import { type RedisCaller, type RedisClient, redisCaller } from './client.ts'
 import { slotOf } from './cluster-slot.ts'
 import { Dispatch } from './dispatch.ts'
@@ -121,12 +122,16 @@ class Redis implements Store {
   }
 
   charger(name: string, limit: Limit): (key: string, cost: number) => Promise<Decision> {
+    const tell = this.teller(name, limit)
+    return (key, cost) => new Promise((resolve, reject) => tell(key, cost, { resolve, reject }))
+  }
+
+  teller(name: string, limit: Limit): (key: string, cost: number, receiver: Receiver) => void {
     const scope = this.#keys.scope(name, limit.algorithm)
-    return (text, cost) =>
-      new Promise((resolve, reject) => {
-        const key = this.#keys.in(scope, text)
-        this.#dispatch.push({ key, limit, cost, resolve, reject }, key)
-      })
+    return (text, cost, receiver) => {
+      const key = this.#keys.in(scope, text)
+      this.#dispatch.push(new PlainCharge(key, limit, cost, receiver), key)
+    }
   }
 
   charge(group: readonly Charge[], mode: ChargeMode): Promise<readonly Decision[]> {
@@ -135,8 +140,8 @@ class Redis implements Store {
       if (group.length === 1 && mode === 'all' && first !== undefined && !first.hold) {
         const key = this.#keys.ofCounter(first)
         const { limit, cost } = first
-        const resolveOne = (decision: Decision) => resolve([decision])
-        this.#dispatch.push({ key, limit, cost, resolve: resolveOne, reject }, key)
+        const receiver = { resolve: (decision: Decision) => resolve([decision]), reject }
+        this.#dispatch.push(new PlainCharge(key, limit, cost, receiver), key)
         return
       }
       const keys = this.#keysOf(group)

@@ -1,6 +1,6 @@
 /**
- * Writes answers to their connection. What is complete goes out in one piece; what is still arriving
- * flows at the client's pace.
+ * Writes answers to their connection. What is complete goes out in one piece; what is still
+ * arriving flows at the client's pace.
  */
 
 import type { Socket } from 'node:net'
@@ -19,7 +19,7 @@ export function wholeBody({ body }: GatewayResponse): string | undefined {
   return bytes.toString('latin1')
 }
 
-/** The head is kept with an answer that is given many times. */
+/** The text is kept with an answer that is given many times. */
 export function writeWhole(
   socket: Socket,
   response: GatewayResponse,
@@ -28,11 +28,15 @@ export function writeWhole(
 ): void {
   const hasNone = isBodiless(method, response.status)
   const isPlain = keptSeconds !== undefined && !hasNone
-  const known = isPlain ? response.wireHead : undefined
+  if (isPlain && response.wireText !== undefined) {
+    socket.write(response.wireText, 'latin1')
+    return
+  }
   const bodyBytes = hasNone ? undefined : body.length
-  const head = known ?? headText(response, { ending: 'length', bodyBytes, keptSeconds })
-  if (isPlain && response.isShared) response.wireHead = head
-  socket.write(hasNone ? head : head + body, 'latin1')
+  const head = headText(response, { ending: 'length', bodyBytes, keptSeconds })
+  const text = hasNone ? head : head + body
+  if (isPlain && response.isShared) response.wireText = text
+  socket.write(text, 'latin1')
 }
 
 export function endingOf(

@@ -30,7 +30,10 @@ export class HeadReader {
   /** Returns where the head ended, or the length of the piece. Throws where it cannot be one. */
   read(piece: Buffer, start: number): number {
     this.text = undefined
-    if (this.#begun !== undefined) return this.#readOn(this.#begun, piece, start)
+    if (this.#begun !== undefined) {
+      if (this.#endsSkipped(this.#begun, piece, start)) return start + 1
+      return this.#readOn(this.#begun, piece, start)
+    }
     const at = this.#skipLineEnd(piece, start)
     if (at === piece.length) return at
     const end = piece.indexOf(EMPTY_LINE, at)
@@ -51,6 +54,15 @@ export class HeadReader {
     if (this.#hasSkipped || piece[at] !== CR || piece[at + 1] !== LF) return at
     this.#hasSkipped = true
     return at + LINE_END_BYTES
+  }
+
+  /** The other half of such a line end, where it comes by itself. */
+  #endsSkipped(begun: HeldBytes, piece: Buffer, at: number): boolean {
+    const isHalf = begun.length === 1 && begun.view[0] === CR && piece[at] === LF
+    if (!isHalf || this.#hasSkipped) return false
+    this.#hasSkipped = true
+    this.#begun = undefined
+    return true
   }
 
   #readOn(begun: HeldBytes, piece: Buffer, at: number): number {

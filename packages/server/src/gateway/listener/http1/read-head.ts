@@ -21,7 +21,8 @@ export function readHead(text: string): WireRequest {
   }
   const target = text.slice(methodEnd + 1, targetEnd)
   const version = versionOf(text.slice(targetEnd + 1, lineEnd))
-  if (version === undefined || !targetForm.test(target)) {
+  const form = method === 'CONNECT' ? authorityForm : targetForm
+  if (version === undefined || !form.test(target)) {
     throw requestErrors.invalid('the request line is not valid')
   }
   const fields: string[] = []
@@ -32,8 +33,9 @@ export function readHead(text: string): WireRequest {
 
 const methods: ReadonlySet<string> = new Set(METHODS)
 
-/** No space, and nothing beyond ASCII. What is a valid path is for others to say. */
-const targetForm = /^[\x21-\x7e]+$/
+/** A path, a URL or an asterisk, of ASCII. What is a valid path is for others to say. */
+const targetForm = /^(?:\/|\*$|https?:\/\/)[\x21-\x7e]*$/i
+const authorityForm = /^[\x21-\x7e]+$/
 
 function versionOf(text: string): WireRequest['version'] | undefined {
   if (text === 'HTTP/1.1') return '1.1'
