@@ -5,10 +5,16 @@
 
 import { startRedis } from '../test/servers/redis.ts'
 import { makeFolder, removeFolder } from '../test/servers/server-process.ts'
+import { setCoreAside } from './harness/cores.ts'
 import { packageVersion, programVersion } from './harness/machine.ts'
 import type { Comparison, Part, Run } from './harness/part.ts'
 import { median, takeTurns } from './harness/rounds.ts'
-import { startBackend, startExpress, startTidegate } from './parts/gateway-processes.ts'
+import {
+  startBackend,
+  startBareServer,
+  startExpress,
+  startTidegate,
+} from './parts/gateway-processes.ts'
 import type { PeerProxy } from './parts/gateway-proxy.ts'
 import { startHaproxy } from './parts/haproxy.ts'
 import { startNginx } from './parts/nginx.ts'
@@ -25,7 +31,8 @@ export const part: Part = {
   title: 'The gateway',
   compares:
     'A reverse proxy with a limit per API key, over 1,000 keys, before the same backend: ours ' +
-    'and what others put together. One process with one thread each, wrk with 64 connections.',
+    'and what others put together. One process with one thread each, on a core of its own; wrk ' +
+    'with 64 connections, the backend and Redis share the others.',
   async run(run) {
     const version = programVersion('wrk', ['-v'])
     if (version === undefined) {
@@ -60,6 +67,7 @@ interface Gateway {
 }
 
 async function startGateways(run: Run): Promise<Gateway[]> {
+  const core = setCoreAside(run)
   const redis = await startRedis()
   run.onStop(() => redis.stop())
   const backend = await startBackend(run)
@@ -67,14 +75,15 @@ async function startGateways(run: Run): Promise<Gateway[]> {
   const store = { mode: 'standalone', addresses: [`127.0.0.1:${redis.port}`], deadline: '1s' }
   const perKey = { name: 'per-key', key: 'apiKey', otherwise: 'deny', per: '1s', limit: 1_000_000 }
   const usedUp = { ...perKey, name: 'used-up', per: '1h', limit: 1 }
-  const start = (policy: object) => startTidegate(run, backend, policy)
-  const [limited, unlimited, used, express, nginx, haproxy] = await Promise.all([
+  const start = (policy: object) => startTidegate(run, backend, policy, core)
+  const [limited, unlimited, used, express, nginx, haproxy, bare] = await Promise.all([
     start({ store, limits: [perKey] }),
     start({ limits: [] }),
     start({ store, limits: [usedUp] }),
-    startExpress(run, backend, redis.port),
-    startPeer(run, NGINX, 'nginx', () => startNginx(backend)),
-    startPeer(run, HAPROXY, 'haproxy', () => startHaproxy(backend)),
+    startExpress(run, backend, redis.port, core),
+    startPeer(run, NGINX, 'nginx', () => startNginx(backend, core)),
+    startPeer(run, HAPROXY, 'haproxy', () => startHaproxy(backend, core)),
+    startBareServer(run, core),
   ])
   for (const name of ['express', 'http-proxy-middleware', 'express-rate-limit'])
     run.uses(name, packageVersion(name) ?? 'unknown')
@@ -86,7 +95,7 @@ async function startGateways(run: Run): Promise<Gateway[]> {
     { isOurs: true, kind: 'refused', name: refusing(TIDEGATE), port: used, sign },
     ...nginx,
     ...haproxy,
-    { isOurs: false, kind: 'bare', name: BARE, port: backend },
+    { isOurs: false, kind: 'bare', name: BARE, port: bare },
   ]
 }
 
@@ -201,7 +210,7 @@ const comparisons: readonly (Pick<Comparison, 'name' | 'what' | 'ours' | 'peer'>
     ours: TIDEGATE,
     peer: UNLIMITED,
     aim: 0.8,
-    reason: 'With a limit Redis works too, on the cores that the load and the backend also need.',
+    reason: 'With a limit, Redis works too, on the core that the load and the backend share.',
   },
   { name: 'gateway-express', what: 'admitted', ours: TIDEGATE, peer: EXPRESS, aim: 2.5 },
   {

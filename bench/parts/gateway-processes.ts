@@ -7,6 +7,7 @@ import { join } from 'node:path'
 import { freePort } from '../../test/servers/ports.ts'
 import { makeFolder, removeFolder, ServerProcess } from '../../test/servers/server-process.ts'
 import { until } from '../../test/servers/until.ts'
+import type { CoreOfItsOwn } from '../harness/cores.ts'
 import type { Run } from '../harness/part.ts'
 
 type Stops = Pick<Run, 'onStop'>
@@ -14,7 +15,12 @@ type Stops = Pick<Run, 'onStop'>
 const PROGRAM = join(import.meta.dirname, '../../packages/server/src/main.ts')
 
 /** Our gateway with a policy, told as the parts in which the gateways differ. */
-export async function startTidegate(run: Stops, backend: number, policy: object): Promise<number> {
+export async function startTidegate(
+  run: Stops,
+  backend: number,
+  policy: object,
+  core: CoreOfItsOwn,
+): Promise<number> {
   const folder = makeFolder()
   const port = await freePort()
   const document = {
@@ -25,11 +31,8 @@ export async function startTidegate(run: Stops, backend: number, policy: object)
   }
   const file = join(folder, 'policy.yaml')
   writeFileSync(file, JSON.stringify(document))
-  const running = new ServerProcess(
-    process.execPath,
-    [PROGRAM, 'gateway', '--config', file],
-    folder,
-  )
+  const [command = '', ...args] = [...core, process.execPath, PROGRAM, 'gateway', '--config', file]
+  const running = new ServerProcess(command, args, folder)
   run.onStop(async () => {
     await running.end()
     removeFolder(folder)
@@ -42,16 +45,34 @@ export async function startTidegate(run: Stops, backend: number, policy: object)
   return port
 }
 
+/** What the proxies pass requests on to. */
 export function startBackend(run: Stops): Promise<number> {
-  return startChild(run, 'http-backend.ts', [])
+  return startChild(run, 'quick-backend.ts', [], [])
 }
 
-export function startExpress(run: Stops, backend: number, redis: number): Promise<number> {
-  return startChild(run, 'express-gateway.ts', [`http://127.0.0.1:${backend}`, String(redis)])
+/** The server that refusals are compared with. */
+export function startBareServer(run: Stops, core: CoreOfItsOwn): Promise<number> {
+  return startChild(run, 'http-backend.ts', [], core)
 }
 
-async function startChild(run: Stops, program: string, args: readonly string[]): Promise<number> {
-  const child = fork(join(import.meta.dirname, program), args)
+export function startExpress(
+  run: Stops,
+  backend: number,
+  redis: number,
+  core: CoreOfItsOwn,
+): Promise<number> {
+  const args = [`http://127.0.0.1:${backend}`, String(redis)]
+  return startChild(run, 'express-gateway.ts', args, core)
+}
+
+async function startChild(
+  run: Stops,
+  program: string,
+  args: readonly string[],
+  core: CoreOfItsOwn,
+): Promise<number> {
+  const [execPath = '', ...execArgv] = [...core, process.execPath]
+  const child = fork(join(import.meta.dirname, program), args, { execPath, execArgv })
   run.onStop(() => child.kill('SIGKILL'))
   const [port] = (await once(child, 'message')) as [number]
   return port

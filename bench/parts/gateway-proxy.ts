@@ -2,6 +2,7 @@
 
 import { makeFolder, removeFolder, ServerProcess } from '../../test/servers/server-process.ts'
 import { until } from '../../test/servers/until.ts'
+import type { CoreOfItsOwn } from '../harness/cores.ts'
 
 export interface PeerProxy {
   readonly port: number
@@ -14,10 +15,12 @@ export interface PeerProxy {
 export async function startProxy(
   program: string,
   ports: Pick<PeerProxy, 'port' | 'refusingPort'>,
+  core: CoreOfItsOwn,
   configure: (folder: string) => readonly string[],
 ): Promise<PeerProxy> {
   const folder = makeFolder()
-  const running = new ServerProcess(program, configure(folder), folder)
+  const [command = '', ...args] = [...core, program, ...configure(folder)]
+  const running = new ServerProcess(command, args, folder)
   const stop = async () => {
     await running.end()
     removeFolder(folder)

@@ -3,13 +3,14 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { freePort } from '../../test/servers/ports.ts'
+import type { CoreOfItsOwn } from '../harness/cores.ts'
 import { type PeerProxy, startProxy } from './gateway-proxy.ts'
 
 /** The port admits everything, the other one a request per key and hour. */
-export async function startHaproxy(backendPort: number): Promise<PeerProxy> {
+export async function startHaproxy(backendPort: number, core: CoreOfItsOwn): Promise<PeerProxy> {
   const [port, refusingPort] = await Promise.all([freePort(), freePort()])
   const ports = { port, refusingPort }
-  return startProxy('haproxy', ports, (folder) => {
+  return startProxy('haproxy', ports, core, (folder) => {
     const file = join(folder, 'haproxy.cfg')
     writeFileSync(file, configuration(ports, backendPort))
     return ['-db', '-f', file]

@@ -1,4 +1,4 @@
-/** A bare node:http server that answers 200 with a small JSON body: backend and yardstick. */
+/** A bare node:http server that answers 200 with a small JSON body. */
 
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'

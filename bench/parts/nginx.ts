@@ -3,13 +3,14 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { freePort } from '../../test/servers/ports.ts'
+import type { CoreOfItsOwn } from '../harness/cores.ts'
 import { type PeerProxy, startProxy } from './gateway-proxy.ts'
 
 /** The port admits everything, the other one a request per key and minute. */
-export async function startNginx(backendPort: number): Promise<PeerProxy> {
+export async function startNginx(backendPort: number, core: CoreOfItsOwn): Promise<PeerProxy> {
   const [port, refusingPort] = await Promise.all([freePort(), freePort()])
   const ports = { port, refusingPort }
-  return startProxy('nginx', ports, (folder) => {
+  return startProxy('nginx', ports, core, (folder) => {
     const file = join(folder, 'nginx.conf')
     writeFileSync(file, configuration(folder, ports, backendPort))
     return ['-c', file, '-e', join(folder, 'error.log')]
