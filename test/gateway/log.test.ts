@@ -110,4 +110,15 @@ describe('the log', () => {
     expect(lines.length).toBe(gateway.logged().length)
     expect(gateway.loggedText()).not.toContain('\x1b')
   })
+
+  test.each([
+    ['no request', 'hello\r\n\r\n', 400],
+    ['too large a head', `GET / HTTP/1.1\r\nX: ${CANARY.repeat(2_000)}\r\n\r\n`, 431],
+  ])('has a line for what is %s, and nothing of it', async (_name, bytes, status) => {
+    const gateway = await start({ sampleAllowed: 0 })
+    expect(await sendRaw(gateway.port, bytes)).toContain(`HTTP/1.1 ${status} `)
+    const lines = gateway.logged()
+    expect(lines).toMatchObject([{ event: 'gateway.refused', status, endpoint: null }])
+    expect(JSON.stringify(lines)).not.toContain(CANARY)
+  })
 })

@@ -21,7 +21,8 @@ async function charge({ store }: OpenStore, key: string) {
 }
 
 function open(settings: StoreSettings): OpenStore {
-  const opened = createStore(settings)
+  // On a busy machine a first call over TLS can take longer than the usual deadline.
+  const opened = createStore(settings, { deadlineMs: 1_000 })
   stops.push(() => opened.close())
   return opened
 }
