@@ -98,9 +98,8 @@ const reasonAlone =
   'bucket takes Redis longer than one that counts.'
 
 const reasonFew =
-  'Calls of one moment go out together, so that their replies come together: the process and ' +
-  'Redis work in turns. The peer sends each by itself, and both work side by side, at about the ' +
-  'same processor time for 8 calls and twice as much for 32.'
+  'With a few calls in flight each is a command of its own, as it is for the peer, and the script ' +
+  'that computes a bucket takes Redis longer than one that counts.'
 
 function drawInFlight(run: Run, found: readonly RedisFound[]): void {
   run.chart({

@@ -190,7 +190,10 @@ export const limitSection = z.strictObject({
   accuracy: z
     .enum(accuracies)
     .optional()
-    .describe('Whether hot keys may be answered without asking the store each time.'),
+    .describe(
+      'Whether hot keys may be answered without asking the store each time. `synced` holds where ' +
+        'no other limit applies to the request; with others, it is `leased`.',
+    ),
   within: name
     .optional()
     .describe('The limit that this one belongs to: its counters are those within its key.'),
