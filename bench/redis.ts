@@ -98,7 +98,7 @@ const reasonAlone =
   'bucket takes Redis longer than one that counts.'
 
 const reasonFew =
-  'With a few calls in flight each is a command of its own, as it is for the peer, and the script ' +
+  'With a few calls in flight each is a command of its own, as it is for the peer, and a script ' +
   'that computes a bucket takes Redis longer than one that counts.'
 
 function drawInFlight(run: Run, found: readonly RedisFound[]): void {

@@ -19,6 +19,8 @@ export class AnswerSink implements BodySink {
   /** Until it is written, which is with the first of the body. */
   #head: string
   #isOver = false
+  /** Also then pieces come: the rest of what the source has read. */
+  #isWaiting = false
 
   constructor(
     socket: Socket,
@@ -45,8 +47,7 @@ export class AnswerSink implements BodySink {
     if (this.#isOver || this.#socket.destroyed) return false
     this.#writePiece(chunk)
     if (!this.#socket.writableNeedDrain) return true
-    this.#owner.hasToWait()
-    this.#socket.once('drain', () => this.#source.resume())
+    if (!this.#isWaiting) this.#wait()
     return false
   }
 
@@ -66,6 +67,15 @@ export class AnswerSink implements BodySink {
     if (this.#isOver) return
     this.#isOver = true
     this.#owner.hasFailed()
+  }
+
+  #wait(): void {
+    this.#isWaiting = true
+    this.#owner.hasToWait()
+    this.#socket.once('drain', () => {
+      this.#isWaiting = false
+      this.#source.resume()
+    })
   }
 
   #writePiece(chunk: Buffer): void {

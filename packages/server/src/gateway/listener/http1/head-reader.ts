@@ -45,7 +45,9 @@ export class HeadReader {
     return end + EMPTY_LINE.length
   }
 
+  /** An idle connection keeps nothing. */
   forget(): void {
+    this.text = undefined
     this.#begun = undefined
   }
 

@@ -187,7 +187,10 @@ export class Http1Connection implements Channel, AnswerOwner {
   }
 
   hasFailed(): void {
-    this.#socket.destroy()
+    // Where a body ends with its connection, only a reset tells that it breaks off. With TLS, the
+    // word that it ends is missing.
+    if (this.#isHttp11 || this.#connection.isEncrypted) this.#socket.destroy()
+    else this.#socket.resetAndDestroy()
   }
 
   readonly #onData = (piece: Buffer) => {
@@ -284,7 +287,9 @@ export class Http1Connection implements Channel, AnswerOwner {
     if (this.#owner.isDraining) this.#persists = false
     if (this.#body?.isComplete !== false) return
     const isMuch = bodyBytes === undefined || bodyBytes > DISCARDED_BYTES_MAX
-    if (isMuch || !this.#hasContinued) this.#persists = false
+    // What had no time left to arrive is not waited for again.
+    const isLate = performance.now() - this.#sinceMs > this.#owner.timeouts.request
+    if (isMuch || isLate || !this.#hasContinued) this.#persists = false
   }
 
   #keptSeconds(): number | undefined {
@@ -306,6 +311,7 @@ export class Http1Connection implements Channel, AnswerOwner {
   #goOn(): void {
     this.#request = undefined
     this.#body = undefined
+    this.#heads.forget()
     this.#hasServed = true
     this.#sinceMs = performance.now()
     if (this.#owner.isDraining && this.#kept === undefined) this.#close()

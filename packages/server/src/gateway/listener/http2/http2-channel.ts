@@ -155,6 +155,8 @@ class OutgoingSink implements BodySink {
   readonly #outgoing: Http2ServerResponse
   readonly #source: BodySource
   readonly #slowClients: SlowClients
+  /** Also then pieces come: the rest of what the source has read. */
+  #isWaiting = false
 
   constructor(outgoing: Http2ServerResponse, source: BodySource, slowClients: SlowClients) {
     this.#outgoing = outgoing
@@ -166,8 +168,7 @@ class OutgoingSink implements BodySink {
     // Who has gone takes nothing more, and the source is being told.
     if (this.#outgoing.stream.destroyed) return false
     if (this.#outgoing.write(chunk)) return true
-    giveUpIfStalled(this.#outgoing, this.#slowClients)
-    this.#outgoing.once('drain', () => this.#source.resume())
+    if (!this.#isWaiting) this.#wait()
     return false
   }
 
@@ -182,6 +183,15 @@ class OutgoingSink implements BodySink {
 
   fail(): void {
     cutOff(this.#outgoing)
+  }
+
+  #wait(): void {
+    this.#isWaiting = true
+    giveUpIfStalled(this.#outgoing, this.#slowClients)
+    this.#outgoing.once('drain', () => {
+      this.#isWaiting = false
+      this.#source.resume()
+    })
   }
 }
 

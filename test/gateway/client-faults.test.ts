@@ -1,0 +1,192 @@
+/** What clients do wrong or slowly on a connection, and what becomes of it and of others. */
+
+import { once } from 'node:events'
+import { readFileSync } from 'node:fs'
+import { connect as connectHttp2 } from 'node:http2'
+import { connect, createServer, type Socket } from 'node:net'
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
+import { describe, expect, onTestFinished, test } from 'vitest'
+import { openTunnel } from '../../packages/server/src/gateway/listener/tunnel.ts'
+import { LOOPBACK } from '../servers/ports.ts'
+import { until } from '../servers/until.ts'
+import { AnswerClient, head, oldHead } from './answer-client.ts'
+import { makeAuthority } from './authority.ts'
+import { startTestGateway, type TestGateway } from './test-gateway.ts'
+import { listening, startRawUpstream, startUpstream } from './test-upstream.ts'
+
+const gatewayTo = (url: string, gateway: object = {}, api: object = {}): Promise<TestGateway> =>
+  startTestGateway({ gateway, upstreams: { api: { targets: [url], ...api } } })
+
+describe('a body that does not arrive in time', () => {
+  test('ends the connection with its answer, which says so', async () => {
+    const upstream = await startUpstream()
+    const gateway = await gatewayTo(upstream.url, { timeouts: { request: '1s' } })
+    const client = new AnswerClient(gateway.port)
+    const answer = await client.ask(head('POST /', 'Content-Length: 10'), 'half')
+    expect(answer.status).toBe(408)
+    expect(answer.headers.connection).toBe('close')
+    client.send('a rest', head('GET /next'))
+    await client.closed()
+    expect(client.statuses).toEqual([408])
+    expect(upstream.seen).toEqual([])
+  })
+})
+
+describe('an answer that breaks off', () => {
+  test('is seen to do so also by HTTP/1.0, whose bodies end with the connection', async () => {
+    const upstream = await startRawUpstream((socket) => {
+      socket.write('HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n')
+    })
+    const gateway = await gatewayTo(upstream.url, {}, { timeouts: { idle: '200ms' } })
+    const client = new AnswerClient(gateway.port)
+    const codes: unknown[] = []
+    client.socket.on('error', (error) => codes.push('code' in error && error.code))
+    client.send(oldHead('GET /'))
+    await client.closed()
+    expect(client.received).toMatch(/half$/)
+    expect(codes).toEqual(['ECONNRESET'])
+  })
+})
+
+describe('a client that takes nothing for a while', () => {
+  /** What is taken at all, is taken sooner. */
+  const FULL_AFTER_MS = 500
+  const PIECE_BYTES = 64 * 1_024
+
+  /** Sends chunks as small as these until nobody takes them; says since when that is. */
+  async function startChunks() {
+    const chunks = `20\r\n${'x'.repeat(32)}\r\n`.repeat(2_000)
+    let sinceMs = Number.POSITIVE_INFINITY
+    const upstream = await startRawUpstream((socket) => {
+      socket.write('HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n')
+      const sendOn = () => {
+        if (socket.write(chunks, 'latin1')) setImmediate(sendOn)
+        else sinceMs = performance.now()
+      }
+      socket.on('drain', () => {
+        sinceMs = Number.POSITIVE_INFINITY
+        sendOn()
+      })
+      sendOn()
+    })
+    const isFull = () => performance.now() - sinceMs > FULL_AFTER_MS
+    return { url: upstream.url, full: () => until('the upstream waits', isFull) }
+  }
+
+  function collectWarnings(): string[] {
+    const warnings: string[] = []
+    const onWarning = ({ message }: Error) => warnings.push(message)
+    process.on('warning', onWarning)
+    onTestFinished(() => void process.off('warning', onWarning))
+    return warnings
+  }
+
+  test('is waited for once, however small the chunks of its answer are', async () => {
+    const warnings = collectWarnings()
+    const upstream = await startChunks()
+    const gateway = await gatewayTo(upstream.url)
+    const client = new AnswerClient(gateway.port)
+    client.socket.pause()
+    client.send(head('GET /'))
+    await upstream.full()
+    expect(warnings).toEqual([])
+  })
+
+  test('is waited for once over HTTP/2 too', async () => {
+    const warnings = collectWarnings()
+    const upstream = await startChunks()
+    const { folder, caFile, issue } = makeAuthority()
+    const { certFile: cert, keyFile: key } = issue('localhost', 'DNS:localhost')
+    const policy = {
+      gateway: { tls: { cert, key } },
+      upstreams: { api: { targets: [upstream.url] } },
+    }
+    const gateway = await startTestGateway(policy, { folder })
+    const session = connectHttp2(`https://${LOOPBACK}:${gateway.port}`, {
+      ca: readFileSync(caFile),
+      servername: 'localhost',
+    })
+    session.on('error', () => undefined)
+    onTestFinished(() => session.destroy())
+    session.request({ ':path': '/' }).on('error', () => undefined)
+    await upstream.full()
+    expect(warnings).toEqual([])
+  })
+
+  test('gets the last of a tunnel that the upstream has ended', async () => {
+    const [client, clientEnd] = await connectedSockets()
+    const [upstreamEnd, upstream] = await connectedSockets()
+    clientEnd.pause()
+    openTunnel(client, upstream, { status: 101, headers: [] }, undefined)
+    let sent = 0
+    const sendOn = () => {
+      if (upstream.bytesRead < sent) return false
+      if (client.writableLength > 0) return true
+      upstreamEnd.write(Buffer.alloc(PIECE_BYTES))
+      sent += PIECE_BYTES
+      return false
+    }
+    await new Promise<void>((resolve) => {
+      const turn = () => (sendOn() ? resolve() : setImmediate(turn))
+      turn()
+    })
+    upstreamEnd.end()
+    await until('the upstream is gone', () => upstream.closed)
+    const bytes = readSlowly(clientEnd, PIECE_BYTES)
+    clientEnd.resume()
+    await until('the client has heard of it', () => clientEnd.closed)
+    expect(bytes()).toBe('HTTP/1.1 101 Switching Protocols\r\n\r\n'.length + sent)
+  })
+})
+
+describe('a connection between two requests', () => {
+  const CONNECTIONS = 400
+  const HEAD_BYTES = 15_000
+
+  test('keeps nothing of the head of the last one', async () => {
+    const upstream = await startUpstream()
+    const gateway = await gatewayTo(upstream.url)
+    const clients = Array.from({ length: CONNECTIONS }, () => new AnswerClient(gateway.port))
+    const askAll = (field: string) =>
+      Promise.all(clients.map((client) => client.ask(head('GET /health', `X-Long: ${field}`))))
+    await askAll('short')
+    const before = heapBytes()
+    await askAll('x'.repeat(HEAD_BYTES))
+    expect(heapBytes() - before).toBeLessThan((CONNECTIONS * HEAD_BYTES) / 2)
+  })
+})
+
+/** Both ends of one connection, of which the first may stay open when the other has ended. */
+async function connectedSockets(): Promise<[Socket, Socket]> {
+  const server = createServer({ allowHalfOpen: true })
+  const port = await listening(server)
+  const other = connect({ port, host: LOOPBACK })
+  const [socket]: Socket[] = await once(server, 'connection')
+  server.close()
+  for (const one of [socket as Socket, other]) {
+    one.on('error', () => one.destroy())
+    onTestFinished(() => void one.destroy())
+  }
+  return [socket as Socket, other]
+}
+
+/** Reads a piece at a time, and a little later the next; returns how many bytes there were. */
+function readSlowly(socket: Socket, pieceBytes: number): () => number {
+  let bytes = 0
+  let before = 0
+  socket.on('data', (text) => {
+    bytes += text.length
+    if (bytes - before < pieceBytes) return
+    before = bytes
+    socket.pause()
+    setTimeout(() => socket.resume(), 2)
+  })
+  return () => bytes
+}
+
+function heapBytes(): number {
+  setFlagsFromString('--expose-gc')
+  runInNewContext('gc')()
+  return process.memoryUsage().heapUsed
+}
