@@ -16,20 +16,20 @@ export type PlannedAlgorithm = (typeof plannedAlgorithms)[number]
 type PerAlgorithm = Readonly<Record<PlannedAlgorithm, number>>
 
 /** Of the gateway, for a request with one limit: `one process, 64 connections`. */
-export const gatewayUsPerRequest = 55
+export const gatewayUsPerRequest = 40
 
 /** Of Redis, where all gateways ask the same server: `16 connections, 8 in flight`. */
 export const singleUsPerDecision: PerAlgorithm = {
   tokenBucket: 7,
   slidingWindow: 9,
   fixedWindow: 9,
-  slidingLog: 16,
+  slidingLog: 18,
 }
 
 /** Of a shard of many, to which each gateway sends little: `64 connections, 1 in flight`. */
 export const shardUsPerDecision: PerAlgorithm = {
   tokenBucket: 20,
-  slidingWindow: 30,
+  slidingWindow: 31,
   fixedWindow: 30,
   slidingLog: 35,
 }
@@ -46,7 +46,7 @@ export const wireBytesPerDecision: PerAlgorithm = {
 }
 
 /** To each replica: `256 in flight on Cluster`. */
-export const replicatedBytesPerDecision = 110
+export const replicatedBytesPerDecision = 126
 
 /**
  * Of Redis. Measured are 113, 145, 145 and 241 at a million keys, when its table of keys is nearly
