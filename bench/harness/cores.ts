@@ -9,17 +9,29 @@ import type { Run } from './part.ts'
 /** What a command begins with so that it runs on that core; empty where there is none to spare. */
 export type CoreOfItsOwn = readonly string[]
 
-/** Until the part stops, this process and all that it starts stay away from that core. */
-export function setCoreAside(run: Pick<Run, 'onStop' | 'note'>): CoreOfItsOwn {
+/**
+ * Until the part stops, this process and all that it starts stay away from that core, and so do the
+ * ones that are named.
+ */
+export function setCoreAside(
+  run: Pick<Run, 'onStop' | 'note'>,
+  pids: readonly number[] = [],
+): CoreOfItsOwn {
   const cores = ownCores()
   const [first, ...others] = cores
   if (first === undefined || others.length === 0) {
     run.note('There was no core to spare, or no `taskset`: all processes share the cores.')
     return []
   }
-  moveTo(others)
-  run.onStop(() => moveTo(cores))
+  for (const pid of [process.pid, ...pids]) move(pid, others)
+  run.onStop(() => move(process.pid, cores))
   return ['taskset', '-c', String(first)]
+}
+
+/** For a process that runs already. */
+export function moveToCore(core: CoreOfItsOwn, pid: number | undefined): void {
+  const [, , number] = core
+  if (number !== undefined && pid !== undefined) move(pid, [Number(number)])
 }
 
 function ownCores(): number[] {
@@ -36,6 +48,6 @@ export function coresOf(list: string): number[] {
   })
 }
 
-function moveTo(cores: readonly number[]): void {
-  spawnSync('taskset', ['-a', '-c', '-p', cores.join(','), String(process.pid)])
+function move(pid: number, cores: readonly number[]): void {
+  spawnSync('taskset', ['-a', '-c', '-p', cores.join(','), String(pid)])
 }

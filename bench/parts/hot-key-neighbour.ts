@@ -6,6 +6,7 @@ import { createLimiter, type Limiter, tokenBucket } from 'tidegate'
 import { redisStore } from 'tidegate/redis'
 import { startHotWorkers } from '../../test/redis/hot-workers.ts'
 import type { RedisServer } from '../../test/servers/redis.ts'
+import { moveToCore, setCoreAside } from '../harness/cores.ts'
 import { verdictOf } from '../harness/figures.ts'
 import type { Run } from '../harness/part.ts'
 import { median } from '../harness/rounds.ts'
@@ -13,7 +14,7 @@ import { median } from '../harness/rounds.ts'
 /** Between two calls of the neighbour: 200 a second. */
 const INTERVAL_MS = 5
 
-export async function measureNeighbour(run: Run, { url }: RedisServer): Promise<void> {
+export async function measureNeighbour(run: Run, { url, pid }: RedisServer): Promise<void> {
   const client = new Redis(url)
   run.onStop(() => client.disconnect())
   const limiter = createLimiter({
@@ -24,6 +25,9 @@ export async function measureNeighbour(run: Run, { url }: RedisServer): Promise<
   const plan = { algorithm: 'tokenBucket', limit: 1_000_000_000, perMs: 1_000 } as const
   const flood = await startHotWorkers(1, { ...plan, library: 'tidegate', url })
   run.onStop(() => flood.stop())
+  // As if it came from another machine: what counts here is what it does to the server.
+  const core = setCoreAside(run, [pid])
+  for (const child of flood.processes) moveToCore(core, child.pid)
   const measuredMs = run.isQuick ? 300 : 1_000
   const quiet: number[] = []
   const flooded: number[] = []
