@@ -56,6 +56,7 @@ export type {
   ChargeMode,
   Counter,
   MaybePromise,
+  Receiver,
   Store,
 } from './stores/store.ts'
 export type { WaitOptions } from './wait-queue.ts'
