@@ -25,6 +25,7 @@ export class Connection implements ClientConnection {
   readonly isTrusted: boolean
   readonly isEncrypted: boolean
   readonly certificate: ClientCertificate | undefined
+  /** Over HTTP/2, where many share it. */
   readonly live = new Set<LiveRequest>()
 
   constructor(socket: Socket, isTrusted: boolean, { peer, client }: Address) {
