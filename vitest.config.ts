@@ -25,7 +25,11 @@ export default defineConfig({
     },
   ],
   test: {
-    testTimeout: 30_000,
+    // Longer than `until` waits, so that what was waited for is said.
+    testTimeout: 120_000,
+    hookTimeout: 120_000,
+    globalSetup: './test/stalls/global-setup.ts',
+    runner: './test/stalls/stall-runner.ts',
     projects: [
       {
         extends: true,

@@ -35,7 +35,7 @@ beforeAll(async () => {
   const timeouts = { headers: '2s', request: '3s', keepAlive: '2s' }
   const policy = {
     gateway: { timeouts, connectionsPerIpMax: 2_000 },
-    upstreams: { api: { targets: [upstream.url], timeouts: { response: '5s' } } },
+    upstreams: { api: { targets: [upstream.url] } },
   }
   gateway = await startProbedGateway(policy, { atEnd })
 })
@@ -152,5 +152,5 @@ describe('slow clients are cut off, and others are served meanwhile', () => {
     await until('their memory is free', async () => {
       return (await gateway.probe()).held - before.held < 10 * MB
     })
-  }, 60_000)
+  })
 })

@@ -105,7 +105,7 @@ describe('over HTTP/1', () => {
 describe('over HTTP/2', () => {
   test('each of more than 40 shapes is one request if it is accepted, else none', async () => {
     const { tls } = makeTls()
-    const { upstream, gateway } = await start({ tls })
+    const { upstream, gateway } = await start({ tls, timeouts: {} })
     const wrong: object[] = []
     for (const [at, [name, fields, body]] of downgradeShapes.entries()) {
       const client = await FrameClient.connect(gateway.port)

@@ -35,7 +35,7 @@ describe.each(Object.entries(storeKinds))('on %s', (_, start) => {
   let kind: StoreKind
   beforeAll(async () => {
     kind = await start()
-  }, 60_000)
+  })
   afterAll(() => kind.stop())
 
   async function connections(): Promise<readonly RlsClient[]> {

@@ -69,7 +69,7 @@ describe('a policy file that changes', () => {
     })
     expect(policy.version).toBe(before)
     expect(policy.refused?.join('\n')).toContain('limits[0].limit')
-    expect(started.output()).toContain('policy.refused')
+    await until('it is logged', () => started.output().includes('policy.refused'))
     expect(await statuses(started.url, 3)).toEqual([200, 200, 429])
   })
 

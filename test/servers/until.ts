@@ -4,8 +4,11 @@ import { setTimeout as sleep } from 'node:timers/promises'
 
 const POLL_INTERVAL_MS = 20
 
-/** Far beyond what any of our conditions takes on a slow machine, so that only a fault meets it. */
-const WAIT_MS_MAX = 30_000
+/**
+ * Far beyond what any of our conditions takes, also on a machine that stands still for some seconds
+ * now and then, so that only a fault meets it.
+ */
+const WAIT_MS_MAX = 60_000
 
 /** Asks until the answer is neither false nor undefined; an error of asking counts as not yet. */
 export async function until<T>(

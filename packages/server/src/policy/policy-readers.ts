@@ -33,8 +33,11 @@ export const readAside: PolicyReaders = {
   tiers: (text, file, names) => inThread({ text, file, tierNames: names }),
 }
 
-/** The longest policy takes a second on a slow machine. */
-const READ_MS_MAX = 10_000
+/**
+ * The longest policy takes a second on a slow machine. Nobody waits for the thread, and a content
+ * that was refused is not read again, so a machine that stands still for a while is no reason.
+ */
+const READ_MS_MAX = 60_000
 
 interface Refused {
   readonly ok: false
