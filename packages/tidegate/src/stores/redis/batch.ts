@@ -11,8 +11,9 @@ import type { TokenBucketParams } from '../../algorithms/token-bucket.ts'
 import type { Decision } from '../../decision.ts'
 import type { Charge, ChargeMode, Receiver } from '../store.ts'
 import {
+  type BucketReply,
   bucketArgs,
-  bucketDecisionAt,
+  bucketDecisionOf,
   decisionAt,
   LEASE_MODE,
   LimitArgs,
@@ -28,6 +29,7 @@ import {
   chargeTokenBucketScript,
   leaseTokenBucketScript,
 } from './scripts.generated.ts'
+import type { ServerTime } from './server-time.ts'
 
 /** A charge of one counter, all or nothing, and who waits for it. */
 export class PlainCharge implements Receiver {
@@ -66,6 +68,8 @@ export type Waiting = PlainCharge | GroupCharge
 /** A call, who waits for it, and what its reply means to them. */
 export interface BatchCall extends ScriptCall {
   readonly waiting: readonly Waiting[]
+  /** Whether the reply begins with the server's time. */
+  readonly tellsTime: boolean
   /** Resolves those who wait; returns those that need the general script instead. */
   settle(reply: unknown, isConfirmed: boolean): readonly Waiting[]
 }
@@ -75,13 +79,14 @@ const NONE: readonly Waiting[] = []
 /** Up to so many charges of one counter take less time one by one in the script for buckets. */
 const SAME_BUCKET_MAX = 8
 
-/** Writes the calls for what waits. `now` is the server's time as far as this process knows. */
-export function writeCalls(waiting: readonly Waiting[], now: number, timeArg: string): BatchCall[] {
+/** Writes the calls for what waits. */
+export function writeCalls(waiting: readonly Waiting[], time: ServerTime): BatchCall[] {
+  const timeArg = time.argument()
   const [alone] = waiting
   if (waiting.length === 1 && alone !== undefined) {
     if (isForBucket(alone)) return [bucketCall([alone], timeArg)]
     if (isGroup(alone) && isBucketLease(alone)) return [leaseCall([alone], timeArg)]
-    return [generalCall([waiting], now, timeArg)]
+    return [generalCall([waiting], time)]
   }
   if (areAlike(waiting)) return [bucketCall(waiting, timeArg)]
   const { plain, groups } = sortOut(waiting)
@@ -104,14 +109,14 @@ export function writeCalls(waiting: readonly Waiting[], now: number, timeArg: st
   for (const costs of fast.values()) {
     for (const charges of costs.values()) calls.push(bucketCall(charges, timeArg))
   }
-  if (general.length > 0) calls.push(generalCall(general, now, timeArg))
+  if (general.length > 0) calls.push(generalCall(general, time))
   return calls
 }
 
 /** For those that the script for plain charges has left. */
-export function writeGeneralCall(waiting: readonly Waiting[], now: number, timeArg: string) {
+export function writeGeneralCall(waiting: readonly Waiting[], time: ServerTime): BatchCall {
   const entries = waiting.map((one) => [one])
-  return generalCall(entries, now, timeArg)
+  return generalCall(entries, time)
 }
 
 function isGroup(waiting: Waiting): waiting is GroupCharge {
@@ -173,6 +178,7 @@ function leaseCall(leases: readonly GroupCharge[], timeArg: string): BatchCall {
     keys: leases.flatMap(({ keys }) => keys),
     args: leaseArgs(limit, charges, timeArg),
     waiting: leases,
+    tellsTime: true,
     settle(reply, isConfirmed) {
       return leases.filter((lease, at) => {
         const decision = leaseDecisionAt(reply, at, limit)
@@ -219,11 +225,13 @@ function bucketCall(charges: readonly PlainCharge[], timeArg: string): BatchCall
     keys,
     args: bucketArgs(limit, cost, timeArg),
     waiting: charges,
+    tellsTime: false,
     settle(reply, isConfirmed) {
       let left: PlainCharge[] | undefined
       for (let at = 0; at < charges.length; at++) {
         const charge = charges[at] as PlainCharge
-        const decision = bucketDecisionAt(reply, at, limit, cost)
+        const own = charges.length === 1 ? reply : (reply as readonly BucketReply[])[at]
+        const decision = bucketDecisionOf(own as BucketReply, limit, cost)
         if (decision !== undefined) charge.resolve(isConfirmed ? decision : unconfirmed(decision))
         else if (left === undefined) left = [charge]
         else left.push(charge)
@@ -234,11 +242,7 @@ function bucketCall(charges: readonly PlainCharge[], timeArg: string): BatchCall
 }
 
 /** Each entry is one group or charge, or several plain charges of the same counter. */
-function generalCall(
-  entries: ReadonlyArray<readonly Waiting[]>,
-  now: number,
-  timeArg: string,
-): BatchCall {
+function generalCall(entries: ReadonlyArray<readonly Waiting[]>, time: ServerTime): BatchCall {
   const limits = new LimitArgs()
   const keys: string[] = []
   const runs: string[] = []
@@ -254,8 +258,9 @@ function generalCall(
   return {
     script: chargeScript,
     keys,
-    args: [timeArg, ...limits.write(now), ...runs],
+    args: [time.argument(), ...limits.write(time.now()), ...runs],
     waiting: entries.flat(),
+    tellsTime: true,
     settle(reply, isConfirmed) {
       let at = 0
       for (const entry of entries) {

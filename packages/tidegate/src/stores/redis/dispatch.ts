@@ -166,7 +166,7 @@ export class Dispatch {
 
   #send(lane: Lane, batch: readonly Waiting[]): void {
     try {
-      const calls = writeCalls(batch, this.#time.now(), this.#time.argument())
+      const calls = writeCalls(batch, this.#time)
       lane.inFlight += calls.length
       for (const call of calls) this.#run(lane, call)
     } catch (error) {
@@ -178,7 +178,7 @@ export class Dispatch {
     this.#load.hasSent()
     this.#runner.run(call, {
       onReply: (reply, isConfirmed) => {
-        this.#time.learn(reply)
+        if (call.tellsTime) this.#time.learn(reply)
         const left = call.settle(reply, isConfirmed)
         if (left.length === 0) this.#done(lane)
         else this.#runGeneral(lane, left)
@@ -198,7 +198,7 @@ export class Dispatch {
   }
 
   #runGeneral(lane: Lane, waiting: readonly Waiting[]): void {
-    this.#run(lane, writeGeneralCall(waiting, this.#time.now(), this.#time.argument()))
+    this.#run(lane, writeGeneralCall(waiting, this.#time))
   }
 
   #done(lane: Lane): void {

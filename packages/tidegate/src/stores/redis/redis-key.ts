@@ -23,9 +23,11 @@ const GENERATION_KEYS_MAX = 32_768
 
 /**
  * A key is kept from the second time on that it comes, so that a flood of keys that come once takes
- * no memory and drops nothing of use. So many are recognised, 4 bytes each.
+ * no memory and drops nothing of use. So many are recognised, 4 bytes each, in sets of some: with a
+ * single place for each, two that share it would put each other out for ever.
  */
 const SEEN_MAX = 2 ** 16
+const SEEN_SET = 4
 
 /** Names of limits are few. If they are made up without end, keys of more are not kept. */
 const SCOPES_MAX = 1_024
@@ -104,11 +106,14 @@ export class RedisKeys {
 
   /** Whether a key has come lately; it has from now on. One of millions is taken for another. */
   #isSeen(key: string): boolean {
-    const place = bitsOf(key, key.length - 3, 3) % SEEN_MAX
+    const seen = this.#seen
+    const first = (bitsOf(key, key.length - 3, 3) * SEEN_SET) % SEEN_MAX
     const part = bitsOf(key, key.length - DIGEST_LENGTH, 5)
-    const isSeen = this.#seen[place] === part
-    this.#seen[place] = part
-    return isSeen
+    for (let at = first; at < first + SEEN_SET; at++) if (seen[at] === part) return true
+    // The one that came first of the set makes room.
+    seen.copyWithin(first, first + 1, first + SEEN_SET)
+    seen[first + SEEN_SET - 1] = part
+    return false
   }
 }
 

@@ -15,7 +15,7 @@ import type { RedisScript } from './scripts.generated.ts'
 export interface ScriptCall {
   readonly script: RedisScript
   readonly keys: string[]
-  readonly args: string[]
+  readonly args: readonly string[]
 }
 
 const modes: Record<ChargeMode, string> = { all: '0', partial: '1', peek: '2' }
@@ -48,10 +48,14 @@ export class LimitArgs {
 }
 
 /** What charge-token-bucket.lua takes. */
-export function bucketArgs(limit: TokenBucketParams, cost: number, timeArg: string): string[] {
-  const args = [String(cost), ...bucketParams(limit)]
-  if (timeArg !== SERVER_TIME) args.push(timeArg)
-  return args
+export function bucketArgs(
+  limit: TokenBucketParams,
+  cost: number,
+  timeArg: string,
+): readonly string[] {
+  const params = bucketParams(limit)
+  if (timeArg !== SERVER_TIME) return [...params, String(cost), timeArg]
+  return cost === 1 ? params : [...params, String(cost)]
 }
 
 /** Stands for the server's own time. */
@@ -145,16 +149,17 @@ export function decisionAt(reply: unknown, at: number, limit: Limit): Decision {
   }
 }
 
-/** The same from a reply of charge-token-bucket.lua; undefined where nothing was done. */
-export function bucketDecisionAt(
-  reply: unknown,
-  at: number,
+/** What charge-token-bucket.lua replies for one counter. */
+export type BucketReply = number | readonly number[]
+
+/** The decision on one counter by charge-token-bucket.lua; undefined where nothing was done. */
+export function bucketDecisionOf(
+  level: BucketReply,
   limit: TokenBucketParams,
   cost: number,
 ): Decision | undefined {
-  const level = (reply as readonly (number | readonly number[])[])[at + 1]
   if (typeof level === 'object') return besideLeases(level, limit, cost)
-  if (level === undefined || level === NOT_DONE) return undefined
+  if (level === NOT_DONE) return undefined
   return level >= 0
     ? bucketDecision(true, level, cost, limit, 0)
     : bucketDecision(false, -2 - level, cost, limit, 0)

@@ -24,7 +24,7 @@ export class ServerTime {
     return this.#testClock === undefined ? SERVER_TIME : String(Math.floor(this.#testClock.now()))
   }
 
-  /** Every reply of a script that judges begins with its time. */
+  /** From a reply that begins with its time. */
   learn(reply: unknown): void {
     if (Array.isArray(reply)) this.set(Number(reply[0]))
   }
