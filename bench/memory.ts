@@ -8,6 +8,8 @@ import { packageVersion } from './harness/machine.ts'
 import type { Part, Run } from './harness/part.ts'
 import { median } from './harness/rounds.ts'
 import type { MemoryMessage, MemoryPlan } from './parts/memory-situation.ts'
+import { nestThrottler } from './peers/nest-throttler.ts'
+import { peerProgram } from './peers/peer-program.ts'
 
 export const part: Part = {
   name: 'memory',
@@ -16,7 +18,8 @@ export const part: Part = {
     'Decisions per second over 10,000 keys in one process: `checkSync` and `await check` ' +
     "against rate-limiter-flexible's `RateLimiterMemory`, which has no synchronous call. Three " +
     'situations: a flood, where 90 of 100 calls for a key are denied; a mix, where half of ' +
-    'them are; and a limit so high that none is.',
+    'them are; and a limit so high that none is. And the mix once more by sliding logs, which ' +
+    "is what NestJS's `ThrottlerStorageService` keeps: ours against that.",
   async run(run) {
     run.uses('rate-limiter-flexible', packageVersion('rate-limiter-flexible') ?? 'unknown')
     const found: Found[] = []
@@ -26,6 +29,7 @@ export const part: Part = {
       for (const { name, ours, aim } of calls) compare(run, { situation, figures }, name, ours, aim)
     }
     report(run, found)
+    await compareLogs(run)
     run.note(
       'The floor is what no limiter can do without: reading the clock and finding the key. ' +
         'Where nothing is denied, that alone is most of a decision, and no limiter can be faster.',
@@ -59,6 +63,13 @@ const situations: readonly Situation[] = [
   },
 ]
 
+const logs: Situation = {
+  name: 'log',
+  title: 'sliding logs, a mix: 100 of 200 calls are denied',
+  limit: 100,
+  callsPerKey: 200,
+}
+
 const PEER = 'rate-limiter-flexible'
 const FLOOR = 'the floor'
 
@@ -67,9 +78,30 @@ const calls = [
   { name: 'async', ours: 'Tidegate check', aim: 2 },
 ] as const
 
-function inProcess(run: Run, { title, limit, callsPerKey }: Situation): Promise<Figures> {
+/** Fewer rounds, because every call of the peer goes through all hits of its key. */
+async function compareLogs(run: Run): Promise<void> {
+  const throttler = await peerProgram(run, nestThrottler)
+  if (throttler === undefined) return
+  const figures = await inProcess(run, logs, { throttler, ...(!run.isQuick && { rounds: 5 }) })
+  for (const { name, ours } of calls) {
+    run.compared({
+      name: `memory-${logs.name}-${name}`,
+      what: logs.title,
+      ours,
+      peer: nestThrottler.name,
+      unit: 'decisions per second',
+      rounds: roundsOf(figures, ours, nestThrottler.name),
+    })
+  }
+}
+
+function inProcess(
+  run: Run,
+  { title, limit, callsPerKey }: Situation,
+  others: Partial<MemoryPlan> = {},
+): Promise<Figures> {
   const size = run.isQuick ? { keys: 1_000, rounds: 2 } : { keys: 10_000, rounds: 7 }
-  const plan: MemoryPlan = { ...size, limit, callsPerKey }
+  const plan: MemoryPlan = { ...size, limit, callsPerKey, ...others }
   const program = new URL('./parts/memory-situation.ts', import.meta.url)
   const child = fork(program, [JSON.stringify(plan)])
   run.onStop(() => child.kill())
@@ -96,13 +128,18 @@ function compare(
     ours,
     peer: PEER,
     unit: 'decisions per second',
-    rounds: (figures[ours] ?? []).map((own, at) => ({ ours: own, peer: peers[at] ?? Number.NaN })),
+    rounds: roundsOf(figures, ours, PEER),
     aim,
     reason:
       'Reading the clock and finding the key, which no limiter can do without, would by ' +
       'themselves be ' +
       `${(median(figures[FLOOR] ?? []) / median(peers)).toFixed(1)} times the peer.`,
   })
+}
+
+function roundsOf(figures: Figures, ours: string, peer: string) {
+  const peers = figures[peer] ?? []
+  return (figures[ours] ?? []).map((own, at) => ({ ours: own, peer: peers[at] ?? Number.NaN }))
 }
 
 function report(run: Run, found: readonly Found[]): void {

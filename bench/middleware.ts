@@ -27,9 +27,6 @@ export const part: Part = {
       found.push(await compareServers(run, situation, load, redis.url))
     }
     report(run, found)
-    if (packageVersion('@nestjs/throttler') === undefined) {
-      run.skipped('@nestjs/throttler: not installed here; it needs all of NestJS')
-    }
   },
 }
 

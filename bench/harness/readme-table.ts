@@ -9,6 +9,7 @@ import type { Finding } from './part.ts'
 export const headlines: readonly (readonly [name: string, text: string])[] = [
   ['memory-flood-sync', 'In memory, a flood: `checkSync` against rate-limiter-flexible'],
   ['memory-admitted-async', 'In memory, none denied: `await check` against rate-limiter-flexible'],
+  ['memory-log-async', 'In memory, sliding logs: `await check` against @nestjs/throttler'],
   ['redis-256-uniform', 'Redis, 10,000 keys, 256 calls in flight: against rate-limiter-flexible'],
   ['redis-1-uniform', 'Redis, one call in flight: against rate-limiter-flexible'],
   ['cluster-256-uniform', 'Redis Cluster, 256 calls in flight: against rate-limiter-flexible'],

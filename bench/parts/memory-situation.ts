@@ -1,8 +1,9 @@
 /** One situation of bench/memory.ts, in a process of its own. */
 
 import { RateLimiterMemory } from 'rate-limiter-flexible'
-import { createLimiter, tokenBucket } from 'tidegate'
+import { createLimiter, slidingLog, tokenBucket } from 'tidegate'
 import { type Contender, takeTurns } from '../harness/rounds.ts'
+import { loadThrottlerStorage } from '../peers/nest-throttler.ts'
 
 export interface MemoryPlan {
   readonly limit: number
@@ -10,6 +11,8 @@ export interface MemoryPlan {
   /** In one round. */
   readonly callsPerKey: number
   readonly rounds: number
+  /** Compares sliding logs: ours, and the storage of @nestjs/throttler at this path. */
+  readonly throttler?: string
 }
 
 export type MemoryMessage =
@@ -22,16 +25,22 @@ const keys = Array.from({ length: plan.keys }, (_, at) => `user:${at}`)
 const keyAt = (call: number) => keys[call % keys.length] as string
 
 const tell = (message: MemoryMessage) => process.send?.(message)
-const contenders = [sync(plan), async(plan), flexible(plan), floor()]
+const peer = plan.throttler === undefined ? flexible(plan) : await throttler(plan, plan.throttler)
+const contenders = [sync(plan), async(plan), peer, floor()]
 const progress = (text: string) => void tell({ progress: text })
 const figures = await takeTurns({ progress }, `limit ${plan.limit}`, contenders, plan.rounds)
 tell({ figures: Object.fromEntries(figures) })
 process.disconnect()
 
 /** A new limiter in every round, so that each of them admits and denies the same calls. */
-function sync({ limit }: MemoryPlan): Contender<number> {
+function newLimiter({ limit, throttler }: MemoryPlan) {
+  const algorithm = throttler === undefined ? tokenBucket : slidingLog
+  return createLimiter({ limit: algorithm({ limit, per: '1m' }) })
+}
+
+function sync(plan: MemoryPlan): Contender<number> {
   const run = () => {
-    const limiter = createLimiter({ limit: tokenBucket({ limit, per: '1m' }) })
+    const limiter = newLimiter(plan)
     return timed(() => {
       for (let at = 0; at < decisions; at++) limiter.checkSync(keyAt(at))
     })
@@ -39,9 +48,9 @@ function sync({ limit }: MemoryPlan): Contender<number> {
   return { name: 'Tidegate checkSync', run }
 }
 
-function async({ limit }: MemoryPlan): Contender<number> {
+function async(plan: MemoryPlan): Contender<number> {
   const run = () => {
-    const limiter = createLimiter({ limit: tokenBucket({ limit, per: '1m' }) })
+    const limiter = newLimiter(plan)
     return timed(async () => {
       for (let at = 0; at < decisions; at++) await limiter.check(keyAt(at))
     })
@@ -63,6 +72,22 @@ function flexible({ limit }: MemoryPlan): Contender<number> {
     })
   }
   return { name: 'rate-limiter-flexible', run }
+}
+
+/** With a block of no length: who is over the limit is denied until a hit has left the window. */
+async function throttler({ limit }: MemoryPlan, path: string): Promise<Contender<number>> {
+  const Storage = await loadThrottlerStorage(path)
+  const run = async () => {
+    const storage = new Storage()
+    const perSecond = await timed(async () => {
+      for (let at = 0; at < decisions; at++) {
+        await storage.increment(keyAt(at), 60_000, limit, 0, 'default')
+      }
+    })
+    storage.onApplicationShutdown()
+    return perSecond
+  }
+  return { name: '@nestjs/throttler', run }
 }
 
 /** Reading the clock and finding the key, and nothing else. */

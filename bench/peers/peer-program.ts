@@ -1,11 +1,12 @@
 /**
- * Programs of others that no package of npm brings: where one is, or how it gets there. Nothing is
- * installed unless the person wishes it (`--peers`), and then below the git-ignored .tools.
+ * Programs of others that are no dependencies of this repository: where one is, or how it gets
+ * there. Nothing is installed unless the person wishes it (`--peers`), and then below the
+ * git-ignored .tools.
  */
 
 import { execFile, spawnSync } from 'node:child_process'
-import { existsSync } from 'node:fs'
-import { basename, dirname, join } from 'node:path'
+import { existsSync, readFileSync } from 'node:fs'
+import { basename, dirname, extname, join } from 'node:path'
 import { promisify } from 'node:util'
 import type { Run } from '../harness/part.ts'
 
@@ -17,6 +18,8 @@ export interface PeerProgram {
   readonly file: string
   /** A package of Go's with its version, where it can be installed by name. */
   readonly goPackage?: string
+  /** Packages of npm with their versions, where the program is a module of one of them. */
+  readonly npmPackages?: readonly string[]
 }
 
 const tools = join(import.meta.dirname, '../../.tools')
@@ -41,34 +44,61 @@ function pathOf({ variable, file }: PeerProgram): string | undefined {
   return paths.find((path) => path !== '' && existsSync(path))
 }
 
-function adviceOn({ goPackage, variable }: PeerProgram): string {
-  const own = `${variable} names one that is installed elsewhere`
-  return goPackage === undefined ? own : `./run.sh bench rls --peers does it, with Go; ${own}`
+function adviceOn(peer: PeerProgram): string {
+  const own = `${peer.variable} names one that is installed elsewhere`
+  const way = installerOf(peer)
+  return way === undefined ? own : `./run.sh bench --peers does it, with ${way.needs}; ${own}`
+}
+
+interface Installer {
+  /** What it is, for a person. */
+  readonly needs: string
+  readonly command: readonly string[]
+  readonly env: Readonly<Record<string, string>>
+  /** How to get it where it is missing. */
+  readonly advice: string
+}
+
+function installerOf({ file, goPackage, npmPackages }: PeerProgram): Installer | undefined {
+  const folder = dirname(join(tools, file))
+  if (goPackage !== undefined) {
+    const command = ['go', 'install', goPackage]
+    return { needs: 'Go', command, env: { GOBIN: folder }, advice: 'apt-get install golang-go' }
+  }
+  if (npmPackages === undefined) return undefined
+  const prefix = join(tools, file.split('/')[0] as string)
+  const flags = ['--no-save', '--ignore-scripts', '--no-audit', '--no-fund', '--loglevel=error']
+  const command = ['npm', 'install', '--prefix', prefix, ...flags, ...npmPackages]
+  return { needs: 'npm', command, env: {}, advice: 'it comes with Node' }
 }
 
 /** With low priority, as somebody may be measuring. */
 async function installed(
   run: Pick<Run, 'progress' | 'skipped'>,
-  { name, file, goPackage, variable }: PeerProgram,
+  peer: PeerProgram,
 ): Promise<string | undefined> {
-  if (goPackage === undefined) {
+  const { name, file, variable } = peer
+  const installer = installerOf(peer)
+  if (installer === undefined) {
     run.skipped(`${name}: no registry has it by name (${variable} names one that you have built)`)
     return undefined
   }
-  if (spawnSync('go', ['version']).error !== undefined) {
-    run.skipped(`${name}: it needs Go, which is not installed (apt-get install golang-go)`)
+  const { needs, command, advice } = installer
+  if (spawnSync(command[0] as string, ['version']).error !== undefined) {
+    run.skipped(`${name}: it needs ${needs}, which is not installed (${advice})`)
     return undefined
   }
   const path = join(tools, file)
-  run.progress(`go install ${goPackage}`)
+  const what = `${command.slice(0, 2).join(' ')} ${peer.goPackage ?? name}`
+  run.progress(what)
   try {
-    const env = { ...process.env, GOBIN: dirname(path) }
+    const env = { ...process.env, ...installer.env }
     const options = { env, timeout: INSTALL_MS_MAX, cwd: tools }
-    await promisify(execFile)('nice', ['-n', '19', 'go', 'install', goPackage], options)
+    await promisify(execFile)('nice', ['-n', '19', ...command], options)
     if (existsSync(path)) return path
-    run.skipped(`${name}: go install ${goPackage} brought no ${basename(path)}`)
+    run.skipped(`${name}: ${what} brought no ${basename(path)}`)
   } catch (error) {
-    run.skipped(`${name}: go install ${goPackage} failed: ${reasonOf(error)}`)
+    run.skipped(`${name}: ${what} failed: ${reasonOf(error)}`)
   }
   return undefined
 }
@@ -80,8 +110,12 @@ function reasonOf(error: unknown): string {
   return line.trim().split(': ').slice(-2).join(': ')
 }
 
-/** Go writes the version into the program; others tell it themselves, or nobody does. */
+/** Go writes the version into the program, and npm beside it; of others nobody tells. */
 function versionOf(path: string): string {
+  const manifest = join(dirname(path), '../package.json')
+  if (extname(path) === '.js' && existsSync(manifest)) {
+    return String(JSON.parse(readFileSync(manifest, 'utf8')).version)
+  }
   const { stdout = '' } = spawnSync('go', ['version', '-m', path], { encoding: 'utf8' })
   return /^\s*mod\s+\S+\s+(\S+)/m.exec(stdout)?.[1] ?? 'unknown'
 }

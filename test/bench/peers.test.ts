@@ -28,9 +28,11 @@ describe('a program of others', () => {
     const { run, skipped } = record()
     expect(await peerProgram(run, program)).toBeUndefined()
     expect(await peerProgram(run, { ...program, goPackage })).toBeUndefined()
+    expect(await peerProgram(run, { ...program, npmPackages: ['peer@1'] })).toBeUndefined()
     expect(skipped).toEqual([
       'Example: not installed (TIDEGATE_TEST_PEER names one that is installed elsewhere)',
-      expect.stringContaining('Example: not installed (./run.sh bench rls --peers does it'),
+      expect.stringContaining('Example: not installed (./run.sh bench --peers does it, with Go'),
+      expect.stringContaining('Example: not installed (./run.sh bench --peers does it, with npm'),
     ])
   })
 

@@ -76,6 +76,19 @@ describe('the key of a counter', () => {
     expect(new RedisKeys('tg').of('name', 'tokenBucket', 'key')).toBe(before)
   })
 
+  it('is kept from the second time on, and not the first', () => {
+    const own = new RedisKeys('tg')
+    const scope = own.scope('name', 'tokenBucket')
+    const askForAll = () => {
+      for (let at = 0; at < 10_000; at++) own.in(scope, `user:${at}`)
+    }
+    askForAll()
+    expect(scope.young.size).toBe(0)
+    askForAll()
+    // A few of them share their place with too many others.
+    expect(scope.young.size).toBeGreaterThan(9_950)
+  })
+
   it('begins with the prefix', () => {
     expect(new RedisKeys('app:limits.').of('name', 'tokenBucket', 'key')).toMatch(/^app:limits\./)
   })

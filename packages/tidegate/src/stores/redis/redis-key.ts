@@ -29,6 +29,9 @@ const GENERATION_KEYS_MAX = 32_768
 const SEEN_MAX = 2 ** 16
 const SEEN_SET = 4
 
+/** An odd number near 2^32 divided by the golden ratio, as hash tables use it. */
+const SPREAD = 0x9e3779b1
+
 /** Names of limits are few. If they are made up without end, keys of more are not kept. */
 const SCOPES_MAX = 1_024
 
@@ -107,7 +110,9 @@ export class RedisKeys {
   /** Whether a key has come lately; it has from now on. One of millions is taken for another. */
   #isSeen(key: string): boolean {
     const seen = this.#seen
-    const first = (bitsOf(key, key.length - 3, 3) * SEEN_SET) % SEEN_MAX
+    // Some characters have the same six bits, so that they have to be spread.
+    const place = Math.imul(bitsOf(key, key.length - 5, 5), SPREAD) >>> 16
+    const first = (place * SEEN_SET) % SEEN_MAX
     const part = bitsOf(key, key.length - DIGEST_LENGTH, 5)
     for (let at = first; at < first + SEEN_SET; at++) if (seen[at] === part) return true
     // The one that came first of the set makes room.
