@@ -79,8 +79,14 @@ export interface Store {
   /** Charges the counters of one limit as `charge` would, without the cost of a group. */
   charger?(name: string, limit: Limit): (key: string, cost: number) => MaybePromise<Decision>
 
-  /** The same, told instead of promised: a promise less for each. Throws, or tells once. */
-  teller?(name: string, limit: Limit): (key: string, cost: number, receiver: Receiver) => void
+  /**
+   * The same, told instead of promised: a promise less for each. Throws, or tells once. Undefined
+   * where it cannot for this limit.
+   */
+  teller?(
+    name: string,
+    limit: Limit,
+  ): ((key: string, cost: number, receiver: Receiver) => void) | undefined
 
   /** Whether it knows leases and settlements. */
   readonly canLease?: boolean

@@ -8,8 +8,6 @@ import type { Shard } from './shard.ts'
 /** What a call is about, and what is decided without its answer. */
 export interface CallParts<T> {
   readonly shard: Shard
-  /** Whether it finds out for others if the store is back. */
-  readonly isProbe: boolean
   readonly startMs: number
   decide(reason: Degraded['reason']): T
   remember?: ((value: T) => void) | undefined
@@ -27,6 +25,8 @@ export class GuardedCall<T> implements Timed, Receiver<T> {
   readonly parts: CallParts<T>
   /** Of the caller. */
   readonly caller: Receiver<T>
+  /** Whether it finds out for others if the store is back. */
+  readonly isProbe: boolean
   readonly #owner: CallOwner
   #isSettled = false
   dueMs = 0
@@ -37,6 +37,7 @@ export class GuardedCall<T> implements Timed, Receiver<T> {
     this.#owner = owner
     this.parts = parts
     this.caller = caller
+    this.isProbe = parts.shard.breaker.state !== 'closed'
     owner.deadlines.add(this, parts.startMs)
   }
 

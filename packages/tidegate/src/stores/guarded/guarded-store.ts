@@ -110,24 +110,47 @@ class Guarded implements Store {
   }
 
   charger(name: string, limit: Limit): (key: string, cost: number) => MaybePromise<Decision> {
+    const tell = this.teller(name, limit)
+    if (tell !== undefined) {
+      return (key, cost) => new Promise((resolve, reject) => tell(key, cost, { resolve, reject }))
+    }
     const charge = this.#store.charger?.(name, limit)
-    const isLocal = this.#modeOf(limit) === 'local'
-    if (charge === undefined || isLocal) {
+    if (charge === undefined || this.#modeOf(limit) === 'local') {
       return (key, cost) => {
         const decisions = this.charge([{ name, limit, key, cost }], 'all')
         if (decisions instanceof Promise) return decisions.then(([one]) => one as Decision)
         return decisions[0] as Decision
       }
     }
-    const shardOf = this.#store.shardOf?.bind(this.#store)
-    const tell = this.#store.teller?.(name, limit)
     return (key, cost) => {
+      const one = [{ name, limit, key, cost }]
+      const shard = this.#shardOf(one)
+      const decide = (reason: Reason) => this.#decide(one, 'all', reason, shard)[0] as Decision
+      return this.#call(shard, () => charge(key, cost), decide)
+    }
+  }
+
+  teller(name: string, limit: Limit) {
+    const tell = this.#store.teller?.(name, limit)
+    if (tell === undefined || this.#modeOf(limit) === 'local') return undefined
+    const shardOf = this.#store.shardOf?.bind(this.#store)
+    return (key: string, cost: number, receiver: Receiver) => {
+      const startMs = steadyClock.now()
       const shard =
         shardOf === undefined ? this.#onlyShard : this.#shard(shardOf({ name, limit, key }))
       const decide = (reason: Reason) =>
         this.#decide([{ name, limit, key, cost }], 'all', reason, shard)[0] as Decision
-      if (tell === undefined) return this.#call(shard, () => charge(key, cost), decide)
-      return this.#begin(shard, decide, undefined, (call) => tell(key, cost, call))
+      const reason = this.#refusal(shard, startMs)
+      if (reason !== undefined) {
+        settle(receiver, () => decide(reason))
+        return
+      }
+      const call = this.#begin({ shard, startMs, decide, remember: undefined }, receiver)
+      try {
+        tell(key, cost, call)
+      } catch (error) {
+        call.reject(error)
+      }
     }
   }
 
@@ -175,47 +198,39 @@ class Guarded implements Store {
     return this.#store.shardOf?.(counter) ?? ''
   }
 
+  /** Decides at once where nothing is to be sent. */
   #call<T>(
     shard: Shard,
     run: () => MaybePromise<T>,
     decide: (reason: Reason) => T,
     remember?: (value: T) => void,
   ): MaybePromise<T> {
-    return this.#begin(shard, decide, remember, (call) => call.run(run))
+    const startMs = steadyClock.now()
+    const reason = this.#refusal(shard, startMs)
+    if (reason !== undefined) return decide(reason)
+    return new Promise<T>((resolve, reject) => {
+      this.#begin({ shard, startMs, decide, remember }, { resolve, reject }).run(run)
+    })
   }
 
-  /** Decides at once where nothing is to be sent; `send` tells the call what came of it. */
-  #begin<T>(
-    shard: Shard,
-    decide: (reason: Reason) => T,
-    remember: ((value: T) => void) | undefined,
-    send: (call: GuardedCall<T>) => void,
-  ): MaybePromise<T> {
-    const startMs = steadyClock.now()
-    const { breaker } = shard
-    if (!breaker.admits(startMs)) return decide('breaker-open')
-    const isProbe = breaker.state !== 'closed'
-    if (this.#calls >= CALLS_MAX) {
-      breaker.ignore(isProbe)
-      return decide('overloaded')
-    }
+  /** Why nothing is to be sent; undefined where a call is to begin. */
+  #refusal({ breaker }: Shard, nowMs: number): Reason | undefined {
+    if (!breaker.admits(nowMs)) return 'breaker-open'
+    if (this.#calls < CALLS_MAX) return undefined
+    breaker.ignore(breaker.state !== 'closed')
+    return 'overloaded'
+  }
+
+  #begin<T>(parts: CallParts<T>, caller: Receiver<T>): GuardedCall<T> {
     this.#calls++
-    const parts: CallParts<T> = { shard, isProbe, startMs, decide, remember }
-    return new Promise<T>((resolve, reject) => {
-      const call = new GuardedCall<T>(this.#owner, parts, { resolve, reject })
-      try {
-        send(call)
-      } catch (error) {
-        call.reject(error)
-      }
-    })
+    return new GuardedCall<T>(this.#owner, parts, caller)
   }
 
   #ownerOfCalls(deadlines: Deadlines): CallOwner {
     return {
       deadlines,
-      onValue: ({ parts, caller }, value) => {
-        parts.shard.breaker.succeed(parts.startMs, parts.isProbe)
+      onValue: ({ parts, caller, isProbe }, value) => {
+        parts.shard.breaker.succeed(parts.startMs, isProbe)
         this.#calls--
         try {
           parts.remember?.(value)
@@ -224,16 +239,16 @@ class Guarded implements Store {
           caller.reject(error)
         }
       },
-      onError: ({ parts, caller }, error) => {
-        const reason = this.#reasonOf(error, parts.shard.breaker, parts.isProbe)
+      onError: ({ parts, caller, isProbe }, error) => {
+        const reason = this.#reasonOf(error, parts.shard.breaker, isProbe)
         this.#calls--
         if (reason === undefined) caller.reject(error)
         else settle(caller, () => parts.decide(reason))
       },
-      onLate: ({ parts, caller }, isStalled) => {
+      onLate: ({ parts, caller, isProbe }, isStalled) => {
         const { breaker } = parts.shard
-        if (isStalled) breaker.ignore(parts.isProbe)
-        else breaker.fail(steadyClock.now(), parts.isProbe)
+        if (isStalled) breaker.ignore(isProbe)
+        else breaker.fail(steadyClock.now(), isProbe)
         this.#calls--
         settle(caller, () => parts.decide('timeout'))
       },

@@ -18,6 +18,7 @@ import type { Adjustment, Charge, ChargeMode, Counter, MaybePromise, Store } fro
 import { Denials } from './denials.ts'
 import type { HeavyHitter } from './heavy-hitters.ts'
 import { LeasedCounters, type LeaseState } from './leased-counters.ts'
+import { SingleAsker } from './single-asker.ts'
 import { SyncReports } from './sync-reports.ts'
 import { SYNC_MS, SyncedCounters } from './synced-counters.ts'
 
@@ -79,6 +80,8 @@ export class LeasedStore implements Store {
     if (isSynced(limit)) return this.#syncedCharger(name, limit, charge)
     const counters = this.#isLeasable(limit) ? this.#countersOf(name, limit) : undefined
     const start = `${limit.algorithm}\0${name}\0`
+    const parts = { store: this.#store, name, limit, labelStart: start, denials: this.#denials }
+    const asker = new SingleAsker({ ...parts, counters }, charge)
     return (key, cost) => {
       const nowMs = steadyClock.now()
       const spent = counters?.spend(limit, key, cost, nowMs)
@@ -87,10 +90,9 @@ export class LeasedStore implements Store {
         const denied = this.#denials.findOne(start + key, limit, cost, nowMs)
         if (denied !== undefined) return denied
       }
-      const counter = { name, limit, key }
       // Nobody waits for a block: it is for those who come after, and one deadline is enough.
-      if (counters?.ask(counter, nowMs) !== undefined) this.#startSweep()
-      return this.#askOne(start + key, { name, limit, key, cost }, counters, charge, nowMs)
+      if (counters?.ask({ name, limit, key }, nowMs) !== undefined) this.#startSweep()
+      return asker.ask(key, cost, nowMs)
     }
   }
 
@@ -189,27 +191,6 @@ export class LeasedStore implements Store {
     const counters = new SyncedCounters(this.#reports)
     this.#synced.set(id, counters)
     return counters
-  }
-
-  /** Asks the store for one counter, and remembers what it said. */
-  #askOne(
-    label: string,
-    { limit, key, cost }: Charge,
-    counters: LeasedCounters | undefined,
-    charge: (key: string, cost: number) => MaybePromise<Decision>,
-    sentMs: number,
-  ): MaybePromise<Decision> {
-    const learn = (decision: Decision) => {
-      if (!decision.allowed) {
-        const times = { sentMs, nowMs: steadyClock.now() }
-        const onCalls = (calls: number, nowMs: number) => counters?.count(key, calls, nowMs)
-        this.#denials.add(label, { limits: [limit], cost }, [decision], times, onCalls)
-      }
-      if (counters !== undefined && counters.size > 0) counters.learn(limit, key, decision)
-      return decision
-    }
-    const decision = charge(key, cost)
-    return decision instanceof Promise ? decision.then(learn) : learn(decision)
   }
 
   /** What is not in blocks is asked of the store, in one step; if it denies, nothing was spent. */
