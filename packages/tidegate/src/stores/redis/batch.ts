@@ -1,8 +1,7 @@
 /**
- * What waits is written into as few script calls as can be: plain charges of a token bucket, nearly
- * all there are, and leases of it by the scripts made for them, everything else by the general one,
- * where requests for the same counter become one charge and groups of the same shape are described
- * once.
+ * What waits is written into as few script calls as can be: plain charges, nearly all there are, and
+ * leases of token buckets by the scripts made for them, everything else by the general one, where
+ * requests for the same counter become one charge and groups of the same shape are described once.
  */
 
 import { LEASE_MARK } from '../../algorithms/holds.ts'
@@ -11,9 +10,6 @@ import type { TokenBucketParams } from '../../algorithms/token-bucket.ts'
 import type { Decision } from '../../decision.ts'
 import type { Charge, ChargeMode, Receiver } from '../store.ts'
 import {
-  type BucketReply,
-  bucketArgs,
-  bucketDecisionOf,
   decisionAt,
   LEASE_MODE,
   LimitArgs,
@@ -24,18 +20,17 @@ import {
   type ScriptCall,
   unconfirmed,
 } from './script-call.ts'
-import {
-  chargeScript,
-  chargeTokenBucketScript,
-  leaseTokenBucketScript,
-} from './scripts.generated.ts'
+import { chargeScript, leaseTokenBucketScript } from './scripts.generated.ts'
 import type { ServerTime } from './server-time.ts'
+import { hasShortWay, shortArgs, shortWayOf } from './short-way.ts'
 
 /** A charge of one counter, all or nothing, and who waits for it. */
 export class PlainCharge implements Receiver {
   readonly key: string
   readonly limit: Limit
   readonly cost: number
+  /** Whether the short way would not do, as far as is known. */
+  isBesideHolds = false
   readonly #receiver: Receiver
 
   constructor(key: string, limit: Limit, cost: number, receiver: Receiver) {
@@ -76,19 +71,19 @@ export interface BatchCall extends ScriptCall {
 
 const NONE: readonly Waiting[] = []
 
-/** Up to so many charges of one counter take less time one by one in the script for buckets. */
-const SAME_BUCKET_MAX = 8
+/** Up to so many charges of one counter take less time one by one by the short way. */
+const SAME_MAX = 8
 
 /** Writes the calls for what waits. */
 export function writeCalls(waiting: readonly Waiting[], time: ServerTime): BatchCall[] {
   const timeArg = time.argument()
   const [alone] = waiting
   if (waiting.length === 1 && alone !== undefined) {
-    if (isForBucket(alone)) return [bucketCall([alone], timeArg)]
+    if (isShort(alone)) return [shortCall([alone], timeArg)]
     if (isGroup(alone) && isBucketLease(alone)) return [leaseCall([alone], timeArg)]
     return [generalCall([waiting], time)]
   }
-  if (areAlike(waiting)) return [bucketCall(waiting, timeArg)]
+  if (areAlike(waiting)) return [shortCall(waiting, timeArg)]
   const { plain, groups } = sortOut(waiting)
   const fast = new Map<Limit, Map<number, PlainCharge[]>>()
   const { leases, others } = sortOutLeases(groups)
@@ -96,7 +91,7 @@ export function writeCalls(waiting: readonly Waiting[], time: ServerTime): Batch
   const general: (readonly Waiting[])[] = others.map((group) => [group])
   for (const same of plain.values()) {
     const first = same[0] as PlainCharge
-    if (same.length > SAME_BUCKET_MAX || !isForBucket(first)) {
+    if (same.length > SAME_MAX || !isShort(first)) {
       general.push(same)
       continue
     }
@@ -107,7 +102,7 @@ export function writeCalls(waiting: readonly Waiting[], time: ServerTime): Batch
     else ofCost.push(...same)
   }
   for (const costs of fast.values()) {
-    for (const charges of costs.values()) calls.push(bucketCall(charges, timeArg))
+    for (const charges of costs.values()) calls.push(shortCall(charges, timeArg))
   }
   if (general.length > 0) calls.push(generalCall(general, time))
   return calls
@@ -123,21 +118,23 @@ function isGroup(waiting: Waiting): waiting is GroupCharge {
   return !(waiting instanceof PlainCharge)
 }
 
-function isForBucket(waiting: Waiting): waiting is PlainCharge {
-  return !isGroup(waiting) && waiting.limit.algorithm === 'tokenBucket' && waiting.cost > 0
+function isShort(waiting: Waiting): waiting is PlainCharge {
+  return (
+    !isGroup(waiting) && !waiting.isBesideHolds && waiting.cost > 0 && hasShortWay(waiting.limit)
+  )
 }
 
-/** Charges of buckets of one limit and cost, of few which have the same counter; most are so. */
+/** Charges of one limit and cost, of few which have the same counter; most are so. */
 function areAlike(waiting: readonly Waiting[]): waiting is readonly PlainCharge[] {
   const first = waiting[0] as Waiting
-  if (!isForBucket(first)) return false
+  if (!isShort(first)) return false
   const { limit, cost } = first
   const keys = new Set<string>()
   for (const one of waiting) {
-    if (!isForBucket(one) || one.limit !== limit || one.cost !== cost) return false
+    if (!isShort(one) || one.limit !== limit || one.cost !== cost) return false
     keys.add(one.key)
   }
-  return waiting.length - keys.size < SAME_BUCKET_MAX
+  return waiting.length - keys.size < SAME_MAX
 }
 
 /** A single lease of a token bucket. */
@@ -216,22 +213,22 @@ function sortOut(waiting: readonly Waiting[]) {
 }
 
 /** All of the same limit and cost. */
-function bucketCall(charges: readonly PlainCharge[], timeArg: string): BatchCall {
-  const { limit, cost } = charges[0] as PlainCharge & { limit: TokenBucketParams }
+function shortCall(charges: readonly PlainCharge[], timeArg: string): BatchCall {
+  const { limit, cost } = charges[0] as PlainCharge
+  const way = shortWayOf(limit)
   const keys: string[] = []
   for (const { key } of charges) keys.push(key)
   return {
-    script: chargeTokenBucketScript,
+    script: way.script,
     keys,
-    args: bucketArgs(limit, cost, timeArg),
+    args: shortArgs(way, cost, timeArg),
     waiting: charges,
-    tellsTime: false,
+    tellsTime: way.tellsTime,
     settle(reply, isConfirmed) {
       let left: PlainCharge[] | undefined
       for (let at = 0; at < charges.length; at++) {
         const charge = charges[at] as PlainCharge
-        const own = charges.length === 1 ? reply : (reply as readonly BucketReply[])[at]
-        const decision = bucketDecisionOf(own as BucketReply, limit, cost)
+        const decision = way.decide(reply, at, charges.length, cost)
         if (decision !== undefined) charge.resolve(isConfirmed ? decision : unconfirmed(decision))
         else if (left === undefined) left = [charge]
         else left.push(charge)

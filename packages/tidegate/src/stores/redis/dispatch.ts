@@ -8,7 +8,7 @@
 
 import { steadyClock } from '../../clock.ts'
 import { TidegateError } from '../../errors.ts'
-import { type BatchCall, type Waiting, writeCalls, writeGeneralCall } from './batch.ts'
+import { type BatchCall, PlainCharge, type Waiting, writeCalls, writeGeneralCall } from './batch.ts'
 import { slotOf } from './cluster-slot.ts'
 import { LoopLoad } from './loop-load.ts'
 import type { ScriptRunner } from './script-runner.ts'
@@ -53,6 +53,13 @@ const BUSY_TURNS_MAX = 4
  */
 const WAITING_MAX = 50_000
 
+/**
+ * Counters with holds beside which the short way is not tried for a while: it would cost a round
+ * trip more. Some 100 bytes each.
+ */
+const BESIDE_HOLDS_MAX = 1_024
+const BESIDE_HOLDS_MS = 1_000
+
 /** A calendar that is refused although the clocks agree better than this will be refused again. */
 const SKEW_MS_MIN = 3_600_000
 
@@ -77,6 +84,8 @@ export class Dispatch {
   #scheduled: Lane[] = []
   /** Lanes in which charges wait although more commands could be under way. */
   readonly #held = new Set<Lane>()
+  /** Counters that the short way could not charge, and until when that is believed. */
+  readonly #besideHolds = new Map<string, number>()
   #waitingCount = 0
 
   constructor(runner: ScriptRunner, time: ServerTime, isCluster: boolean) {
@@ -89,6 +98,7 @@ export class Dispatch {
   push(waiting: Waiting, key: string): void {
     if (this.#waitingCount >= WAITING_MAX) throw overloaded()
     this.#waitingCount++
+    if (this.#besideHolds.size > 0) this.#recall(waiting, key)
     const lane = this.#laneOf(key)
     lane.waiting.push(waiting)
     if (!lane.isScheduled) {
@@ -181,7 +191,7 @@ export class Dispatch {
         if (call.tellsTime) this.#time.learn(reply)
         const left = call.settle(reply, isConfirmed)
         if (left.length === 0) this.#done(lane)
-        else this.#runGeneral(lane, left)
+        else this.#runLeft(lane, left)
       },
       onError: (error) => {
         const serverMs = timeOfRefusal(error)
@@ -195,6 +205,23 @@ export class Dispatch {
         this.#runGeneral(lane, call.waiting)
       },
     })
+  }
+
+  /** What the short way has left, and will leave again while the holds are there. */
+  #runLeft(lane: Lane, left: readonly Waiting[]): void {
+    if (this.#besideHolds.size >= BESIDE_HOLDS_MAX) this.#besideHolds.clear()
+    const untilMs = steadyClock.now() + BESIDE_HOLDS_MS
+    for (const one of left) {
+      if (one instanceof PlainCharge) this.#besideHolds.set(one.key, untilMs)
+    }
+    this.#runGeneral(lane, left)
+  }
+
+  #recall(waiting: Waiting, key: string): void {
+    const untilMs = this.#besideHolds.get(key)
+    if (untilMs === undefined || !(waiting instanceof PlainCharge)) return
+    if (steadyClock.now() < untilMs) waiting.isBesideHolds = true
+    else this.#besideHolds.delete(key)
   }
 
   #runGeneral(lane: Lane, waiting: readonly Waiting[]): void {

@@ -8,7 +8,8 @@ import { createHash } from 'node:crypto'
 import { readFileSync, writeFileSync } from 'node:fs'
 
 const entries = [
-  ...(['charge', 'charge-token-bucket', 'lease-token-bucket'] as const),
+  ...(['charge', 'charge-token-bucket', 'charge-sliding-window'] as const),
+  ...(['charge-fixed-window', 'lease-token-bucket'] as const),
   ...(['adjust', 'reset', 'heartbeat'] as const),
 ]
 

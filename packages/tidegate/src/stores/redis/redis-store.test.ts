@@ -40,6 +40,11 @@ const limits = {
   calendar: fixedWindow({ limit: 100, per: 'month', timeZone: 'Europe/Berlin' }),
 }
 
+async function scriptsRun(): Promise<number> {
+  const stats = String(await server.command('INFO', 'commandstats'))
+  return Number(/^cmdstat_evalsha:calls=(\d+)/m.exec(stats)?.[1] ?? 0)
+}
+
 /** A machine that is busy must not look like a server that is down. */
 const patient = { deadlineMs: 10_000, onStoreError: 'closed' } as const
 
@@ -58,6 +63,16 @@ describe.each(redisClientKinds)('on a single server with $name', (kind) => {
     expect(decisions.slice(0, 100).map(({ remaining }) => remaining)).toEqual(
       Array.from({ length: 100 }, (_, at) => 99 - at),
     )
+  })
+
+  it('takes the long way at once where the short one was of no use a moment ago', async () => {
+    const store = redisStore(connection().client, { prefix: newPrefix() })
+    const held = charge({ limit: limits.fixedWindow })
+    const hold = { id: 'a', ttlMs: 60_000 }
+    await store.charge([{ ...held, hold }], 'all')
+    const before = await scriptsRun()
+    for (let at = 0; at < 10; at++) await store.charge([held], 'all')
+    expect((await scriptsRun()) - before).toBe(11)
   })
 
   it('runs a script that the server does not know by its text, once', async () => {

@@ -6,7 +6,7 @@
 import { algorithmNames } from '../../algorithms/algorithm.ts'
 import { calendarWindow } from '../../algorithms/calendar.ts'
 import { type Limit, mostOf } from '../../algorithms/limit.ts'
-import { bucketDecision, type TokenBucketParams } from '../../algorithms/token-bucket.ts'
+import type { TokenBucketParams } from '../../algorithms/token-bucket.ts'
 import type { Decision } from '../../decision.ts'
 import type { Charge, ChargeMode } from '../store.ts'
 import type { RedisScript } from './scripts.generated.ts'
@@ -47,17 +47,6 @@ export class LimitArgs {
   }
 }
 
-/** What charge-token-bucket.lua takes. */
-export function bucketArgs(
-  limit: TokenBucketParams,
-  cost: number,
-  timeArg: string,
-): readonly string[] {
-  const params = bucketParams(limit)
-  if (timeArg !== SERVER_TIME) return [...params, String(cost), timeArg]
-  return cost === 1 ? params : [...params, String(cost)]
-}
-
 /** Stands for the server's own time. */
 export const SERVER_TIME = '-1'
 
@@ -67,24 +56,14 @@ export function leaseArgs(
   charges: readonly Charge[],
   timeArg: string,
 ): string[] {
-  const args = [timeArg, ...bucketParams(limit)]
+  const { burst, unitsPerToken, unitsPerMs } = limit
+  const args = [timeArg, String(burst), String(unitsPerToken), String(unitsPerMs)]
   for (const { cost, hold, settles } of charges) {
     args.push(String(cost), String(hold?.ttlMs), hold?.id ?? '')
     args.push(settles?.release ?? '', String(settles?.units ?? 0))
   }
   return args
 }
-
-/** The parameters of a limit are written once. */
-function bucketParams(limit: TokenBucketParams): readonly string[] {
-  const known = writtenParams.get(limit)
-  if (known !== undefined) return known
-  const params = [String(limit.burst), String(limit.unitsPerToken), String(limit.unitsPerMs)]
-  writtenParams.set(limit, params)
-  return params
-}
-
-const writtenParams = new WeakMap<TokenBucketParams, readonly string[]>()
 
 /** The number of the algorithm, how many parameters follow, and these. */
 function limitArgs(limit: Limit, now: number): string[] {
@@ -119,8 +98,8 @@ function windowStarts(calendar: Parameters<typeof calendarWindow>[1], now: numbe
 /** Integers per counter, behind the time. */
 const REPLY_STEP = 4
 
-/** In a reply of a script for buckets: nothing was done, the counter is for charge.lua. */
-const NOT_DONE = -1
+/** In a reply of a script for single counters: nothing was done, this one is for charge.lua. */
+export const NOT_DONE = -1
 
 /** The integers of a reply for one counter; -1 stands for denied, and for never. */
 export function readReply(reply: unknown, at: number) {
@@ -147,31 +126,6 @@ export function decisionAt(reply: unknown, at: number, limit: Limit): Decision {
     granted: allowed ? granted : 0,
     degraded: null,
   }
-}
-
-/** What charge-token-bucket.lua replies for one counter. */
-export type BucketReply = number | readonly number[]
-
-/** The decision on one counter by charge-token-bucket.lua; undefined where nothing was done. */
-export function bucketDecisionOf(
-  level: BucketReply,
-  limit: TokenBucketParams,
-  cost: number,
-): Decision | undefined {
-  if (typeof level === 'object') return besideLeases(level, limit, cost)
-  if (level === NOT_DONE) return undefined
-  return level >= 0
-    ? bucketDecision(true, level, cost, limit, 0)
-    : bucketDecision(false, -2 - level, cost, limit, 0)
-}
-
-function besideLeases(
-  [level = 0, held = 0, lastMs = 0]: readonly number[],
-  limit: TokenBucketParams,
-  cost: number,
-): Decision {
-  const decision = bucketDecision(true, level, cost, limit, held)
-  return { ...decision, resetAfterMs: Math.max(decision.resetAfterMs, lastMs) }
 }
 
 const LEASE_REPLY_STEP = 3
