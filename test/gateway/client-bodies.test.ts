@@ -196,6 +196,19 @@ describe('what is too large', () => {
     }
   })
 
+  test('are extensions of chunks, beyond some that there may be', async () => {
+    const { upstream, gateway } = await start()
+    const client = new AnswerClient(gateway.port)
+    const extended = (count: number) =>
+      `${`1;a=${'b'.repeat(900)}\r\nx\r\n`.repeat(count)}0\r\n\r\n`
+    client.send(head('POST /open', coded), extended(10))
+    expect((await client.answer(0)).body).toBe(`</open ${'x'.repeat(10)}>`)
+    client.send(head('POST /open', coded), extended(30))
+    const { status, headers } = await client.answer(1)
+    expect([status, headers.connection]).toEqual([400, 'close'])
+    expect(upstream.seen).toHaveLength(1)
+  })
+
   test('is a head of more than 128 fields', async () => {
     const { upstream, gateway } = await start()
     const client = new AnswerClient(gateway.port)

@@ -1,5 +1,6 @@
 /** What clients do wrong or slowly on a connection, and what becomes of it and of others. */
 
+import { spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { connect as connectHttp2 } from 'node:http2'
@@ -114,6 +115,31 @@ describe('a client that takes nothing for a while', () => {
     expect(warnings).toEqual([])
   })
 
+  test('and then goes is not served on', async () => {
+    const upstream = await startUpstream((_request, response) => {
+      response.end('x'.repeat(8_000))
+    })
+    const gateway = await startTestGateway({
+      upstreams: { api: { targets: [upstream.url] } },
+      limits: [{ name: 'all', key: 'everyone', limit: 1_000_000, per: '1h' }],
+      log: { sampleAllowed: 1 },
+    })
+    const client = new AnswerClient(gateway.port)
+    client.socket.pause()
+    client.send(...Array<string>(20_000).fill(head('GET /')))
+    let [judged, sinceMs] = [0, 0]
+    await until('no more is taken', () => {
+      const before = judged
+      judged = gateway.logged().length
+      if (judged !== before) sinceMs = performance.now()
+      return judged > 0 && performance.now() - sinceMs > FULL_AFTER_MS
+    })
+    expect(judged).toBeLessThan(20_000)
+    client.socket.resetAndDestroy()
+    await gateway.close()
+    expect(gateway.logged()).toHaveLength(judged)
+  })
+
   test('gets the last of a tunnel that the upstream has ended', async () => {
     const [client, clientEnd] = await connectedSockets()
     const [upstreamEnd, upstream] = await connectedSockets()
@@ -137,6 +163,51 @@ describe('a client that takes nothing for a while', () => {
     clientEnd.resume()
     await until('the client has heard of it', () => clientEnd.closed)
     expect(bytes()).toBe('HTTP/1.1 101 Switching Protocols\r\n\r\n'.length + sent)
+  })
+})
+
+describe('a client that sends many requests at once', () => {
+  /** No more than is read at once. */
+  const MANY = 1_000
+
+  test('does not keep others waiting until all are answered', async () => {
+    const upstream = await startUpstream()
+    const gateway = await startTestGateway({
+      upstreams: { api: { targets: [upstream.url] } },
+      routes: [{ match: { path: '/open' }, upstream: 'api' }],
+      log: { linesPerSecondMax: 2 * MANY },
+    })
+    const [many, other] = [new AnswerClient(gateway.port), new AnswerClient(gateway.port)]
+    await Promise.all([many, other].map((client) => client.ask(head('GET /health'))))
+    many.send(...Array<string>(MANY).fill(head('GET /many')))
+    other.send(head('GET /other'))
+    expect((await many.answer(MANY)).status).toBe(404)
+    const refused = gateway.logged().map(({ endpoint }) => endpoint)
+    expect(refused).toHaveLength(MANY + 1)
+    expect(refused.indexOf('GET /other')).toBeLessThan(MANY / 2)
+  })
+})
+
+describe('a client that is gone before anybody has looked', () => {
+  /** While it runs, this process does nothing, and so the gateway takes no connection. */
+  const sendAndReset = `
+    const socket = require('node:net').connect(Number(process.argv[1]), '${LOOPBACK}')
+    socket.write(process.argv[2], () => socket.resetAndDestroy())
+  `
+
+  test('does not pass as somebody without an address, who is on no list', async () => {
+    const upstream = await startUpstream()
+    const gateway = await startTestGateway({
+      ipLists: { deny: [LOOPBACK] },
+      upstreams: { api: { targets: [upstream.url] } },
+    })
+    const program = ['-e', sendAndReset, String(gateway.port), head('GET /unseen')]
+    const { status } = spawnSync(process.execPath, program)
+    expect(status).toBe(0)
+    const answer = await new AnswerClient(gateway.port).ask(head('GET /seen'))
+    expect(answer.status).toBe(403)
+    expect(gateway.logged().map(({ endpoint }) => endpoint)).toEqual(['GET /seen'])
+    expect(upstream.seen).toEqual([])
   })
 })
 

@@ -110,6 +110,23 @@ describe('a connection is not used again', () => {
     body.destroy()
   })
 
+  test('where the answer came before the request, whose rest nobody takes', async () => {
+    const body = new PassThrough()
+    body.write(Buffer.alloc(1_024 ** 2))
+    const upstream = await startRawUpstream((socket) => {
+      // With bytes that it has not read, the connection is reset.
+      socket.pause()
+      socket.once('close', () => body.write('more'))
+      socket.write('HTTP/1.1 413 Payload Too Large\r\nContent-Length: 3\r\n\r\nbig', () => {
+        socket.destroy()
+      })
+    })
+    const pool = makePool(upstream.url)
+    const answer = await ask(pool, { request: { method: 'POST', body } })
+    expect(answer).toMatchObject({ status: 413, body: 'big', code: undefined })
+    body.destroy()
+  })
+
   test('where the answer came before the request was taken', async () => {
     const upstream = await startAnswering(ok, (socket) => socket.pause())
     const pool = makePool(upstream.url)

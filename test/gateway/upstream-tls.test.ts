@@ -1,11 +1,16 @@
 /** Connections to upstreams with TLS: whose certificate is believed, and what is used again. */
 
-import { readFileSync } from 'node:fs'
+import { copyFileSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { createServer, type TLSSocket } from 'node:tls'
-import { describe, expect, onTestFinished, test } from 'vitest'
+import { describe, expect, onTestFinished, test, vi } from 'vitest'
+import { otherFiles } from '../../packages/server/src/cli/config.ts'
+import { parsePolicy } from '../../packages/server/src/policy/read-policy.ts'
 import { until } from '../servers/until.ts'
 import { makeAuthority } from './authority.ts'
 import { ask, makePool } from './pool-client.ts'
+import { startTestGateway } from './test-gateway.ts'
 import { listening } from './test-upstream.ts'
 
 const ok = 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok'
@@ -37,7 +42,7 @@ async function startTls(names: string, answer = answerOk, settings: object = {})
   const ca = readFileSync(authority.caFile)
   const pool = (serverName: string, changes: { ca?: Buffer | undefined; cert?: Buffer } = {}) =>
     makePool(`https://127.0.0.1:${port}`, {}, tlsOf({ ca, serverName, ...changes }))
-  return { pool, sockets, asked }
+  return { pool, sockets, asked, port, authority }
 }
 
 function tlsOf(tls: { ca: Buffer | undefined; serverName: string; cert?: Buffer }) {
@@ -88,6 +93,31 @@ describe('an upstream with TLS', () => {
     expect(code).toBe('UNABLE_TO_VERIFY_LEAF_SIGNATURE')
     expect(progress).toEqual({ isSent: false, isAnswered: false })
     expect(asked).toEqual([])
+  })
+
+  test('is refused so whatever the environment says', async () => {
+    vi.stubEnv('NODE_TLS_REJECT_UNAUTHORIZED', '0')
+    onTestFinished(() => void vi.unstubAllEnvs())
+    const { pool, asked } = await startTls('DNS:api.example')
+    const { code } = await ask(pool('api.example', { ca: undefined }))
+    expect(code).toBe('UNABLE_TO_VERIFY_LEAF_SIGNATURE')
+    expect(asked).toEqual([])
+  })
+
+  test('is believed by a renewed file of the same name, which is watched', async () => {
+    const { port, authority } = await startTls('IP:127.0.0.1')
+    const folder = mkdtempSync(join(tmpdir(), 'tidegate-upstream-tls-'))
+    onTestFinished(() => rmSync(folder, { recursive: true }))
+    copyFileSync(makeAuthority().caFile, join(folder, 'ca.pem'))
+    const api = { targets: [`https://127.0.0.1:${port}`], tls: { ca: 'ca.pem' } }
+    const policy = { upstreams: { api } }
+    const { url, change } = await startTestGateway(policy, { folder })
+    expect((await fetch(url)).status).toBe(502)
+    copyFileSync(authority.caFile, join(folder, 'ca.pem'))
+    change(policy)
+    expect((await fetch(url)).status).toBe(200)
+    const parsed = parsePolicy(policy, 'test')
+    expect(parsed.ok && otherFiles(parsed.document)).toEqual(['ca.pem'])
   })
 
   test('is not reached with a certificate of ours that is none', async () => {

@@ -1,6 +1,7 @@
 /** Several servers behind one name: turns, failures, health, retries, and TLS to them. */
 
 import { readFileSync } from 'node:fs'
+import { type ClientHttp2Session, connect as connectHttp2 } from 'node:http2'
 import { createServer } from 'node:https'
 import type { Socket } from 'node:net'
 import { request } from 'undici'
@@ -15,6 +16,8 @@ async function ask(url: string, options: { method?: string; body?: string } = {}
   const { statusCode, body } = await request(url, options)
   return { status: statusCode, text: await body.text() }
 }
+
+const ok = 'HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok'
 
 const named = (name: string) => startUpstream((_request, response) => void response.end(name))
 
@@ -89,6 +92,19 @@ describe('several targets', () => {
     isWell = true
     await until('it is well again', async () => (await ask(gateway.url)).status === 200)
   })
+
+  test('have no more than one connection for their health checks', async () => {
+    const sockets: Socket[] = []
+    const upstream = await startRawUpstream((socket) => {
+      sockets.push(socket)
+      socket.write('HTTP/1.1 200 OK\r\nkeep-alive: timeout=600\r\ncontent-length: 0\r\n\r\n')
+    })
+    const healthCheck = { every: '10ms', timeout: '5s' }
+    await startTestGateway({ upstreams: { api: { targets: [upstream.url], healthCheck } } })
+    await until('it was asked often', () => sockets.length >= 10)
+    const open = () => sockets.filter(({ destroyed }) => !destroyed)
+    await until('the others are closed', () => open().length <= 1)
+  })
 })
 
 describe('a request that got no answer', () => {
@@ -98,7 +114,7 @@ describe('a request that got no answer', () => {
     return startRawUpstream((socket: Socket) => {
       count += 1
       if (count < from) socket.destroy()
-      else socket.write('HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok')
+      else socket.write(ok)
     })
   }
 
@@ -107,6 +123,25 @@ describe('a request that got no answer', () => {
     const gateway = await startTestGateway({ upstreams: { api: { targets: [upstream.url] } } })
     expect(await ask(gateway.url)).toEqual({ status: 200, text: 'ok' })
     expect(upstream.received().match(/GET/g)).toHaveLength(2)
+  })
+
+  test('is sent again on a new connection, where those that are idle are dead', async () => {
+    const served = new Set<Socket>()
+    const upstream = await startRawUpstream((socket) => {
+      if (served.has(socket)) {
+        socket.resetAndDestroy()
+        return
+      }
+      served.add(socket)
+      // Not before all of them have a connection.
+      if (served.size === 4) for (const one of served) one.write(ok)
+      else if (served.size > 4) socket.write(ok)
+    })
+    const gateway = await startTestGateway({ upstreams: { api: { targets: [upstream.url] } } })
+    const requests = Array.from({ length: 4 }, () => ask(gateway.url))
+    expect(await Promise.all(requests)).toMatchObject(requests.map(() => ({ status: 200 })))
+    expect(await ask(gateway.url)).toEqual({ status: 200, text: 'ok' })
+    expect(upstream.connections()).toBe(5)
   })
 
   test('is not sent again more often than is allowed', async () => {
@@ -231,4 +266,42 @@ describe('a change of the policy', () => {
     expect(() => gateway.change(wrong)).toThrow(/nowhere/)
     expect((await ask(gateway.url)).text).toBe('one')
   })
+})
+
+describe('an answer that cannot be passed on', () => {
+  test('leaves its connection to the next request', async () => {
+    const body = 'a'.repeat(200_000)
+    const chunks = `${body.length.toString(16)}\r\n${body}\r\n0\r\n\r\n`
+    const upstream = await startRawUpstream((socket, text) => {
+      // HTTP/2 has no such status, and an etag once only.
+      const fields = 'transfer-encoding: chunked\r\netag: "a"\r\netag: "b"'
+      const odd = `HTTP/1.1 600 Odd\r\n${fields}\r\n\r\n${chunks}`
+      socket.write(text.startsWith('GET /odd') ? odd : ok)
+    })
+    const authority = makeAuthority()
+    const { certFile, keyFile } = authority.issue('gateway', 'IP:127.0.0.1')
+    const timeouts = { wait: '1s' }
+    const gateway = await startTestGateway({
+      gateway: { tls: { cert: certFile, key: keyFile } },
+      upstreams: { api: { targets: [upstream.url], connectionsMax: 1, timeouts } },
+    })
+    const session = connectHttp2(gateway.url, { ca: readFileSync(authority.caFile) })
+    onTestFinished(() => session.destroy())
+    expect(await statusOf(session, '/odd')).toBe(502)
+    expect(await statusOf(session, '/next')).toBe(200)
+  })
+
+  function statusOf(session: ClientHttp2Session, path: string): Promise<number | undefined> {
+    return new Promise((resolve, reject) => {
+      const stream = session.request({ ':path': path })
+      let status: number | undefined
+      stream.on('response', (head) => {
+        status = head[':status']
+      })
+      stream
+        .on('error', reject)
+        .on('close', () => resolve(status))
+        .resume()
+    })
+  }
 })

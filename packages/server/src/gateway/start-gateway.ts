@@ -198,6 +198,8 @@ function checkRoutes(routes: RoutesSection, upstreams: UpstreamsSection): void {
 
 interface OpenUpstream {
   readonly section: UpstreamSection
+  /** What its files held, which may be others under the same names by now. */
+  readonly tls: TargetTls | undefined
   readonly upstream: Upstream
 }
 
@@ -214,8 +216,9 @@ function openUpstreams(
   return new Map(
     entries.map(([name, section, tls]) => {
       const known = open.get(name)
-      if (known !== undefined && isDeepStrictEqual(known.section, section)) return [name, known]
-      return [name, { section, upstream: new Upstream(name, section, tls) }]
+      const isSame = isDeepStrictEqual([known?.section, known?.tls], [section, tls])
+      if (known !== undefined && isSame) return [name, known]
+      return [name, { section, tls, upstream: new Upstream(name, section, tls) }]
     }),
   )
 }

@@ -6,6 +6,13 @@ import { type ReadErrors, readTrailers } from './fields.ts'
 /** A size and what may follow it. */
 const SIZE_LINE_BYTES_MAX = 1_024
 
+/**
+ * What a size may take, beside twice the bytes of its chunk. What is beyond counts, up to a bound
+ * for the whole body: extensions are no part of it, and whatever bounds a body does not see them.
+ */
+const FREE_BYTES_PER_SIZE = 16
+const EXTENSION_BYTES_MAX = 16 * 1_024
+
 const TRAILER_BYTES_MAX = 16 * 1_024
 
 const LF = 0x0a
@@ -24,6 +31,8 @@ export class ChunkedReader {
   readonly #errors: ReadErrors
   #state: State = 'size'
   #left = 0
+  /** How much more than allowed the sizes have taken so far. */
+  #excessBytes = 0
   /** A line, or the trailers, as far as they are here. */
   #text = ''
   trailers: HeaderList | undefined
@@ -76,6 +85,11 @@ export class ChunkedReader {
     const size = sizeLine.exec(line)?.[1]
     if (size === undefined) throw this.#errors.invalid('a chunk has no valid size')
     this.#left = Number.parseInt(size, 16)
+    const excess = this.#excessBytes + line.length - FREE_BYTES_PER_SIZE - 2 * this.#left
+    if (excess > EXTENSION_BYTES_MAX) {
+      throw this.#errors.invalid('the chunks have more extensions than bytes')
+    }
+    this.#excessBytes = Math.max(0, excess)
     this.#state = this.#left === 0 ? 'trailers' : 'data'
   }
 

@@ -77,11 +77,16 @@ export class Connections {
     })
   }
 
-  /** The connection of a request by its socket, which is not the raw one where there is TLS. */
-  of(socket: Socket): Connection {
+  /**
+   * The connection of a request by its socket, which is not the raw one where there is TLS. None
+   * where nobody can tell from where it is: who resets it before we look has no address any more,
+   * and what it had sent must not pass as that of nobody, whom no list and no limit knows.
+   */
+  of(socket: Socket): Connection | undefined {
     const known = this.#bySocket.get(socket)
     if (known !== undefined) return known
     const address = addressOf(socket, this.#ipv6Prefix)
+    if (address.peer === undefined) return undefined
     const connection = new Connection(socket, this.#isTrusted(address.peer), address)
     // One that is over already would be kept for ever.
     if (socket.destroyed) return connection

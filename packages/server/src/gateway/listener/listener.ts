@@ -148,6 +148,10 @@ export class Listener {
     // One too many from its address is destroyed already.
     if (socket.destroyed) return
     const facts = this.#connections.of(socket)
+    if (facts === undefined) {
+      socket.destroy()
+      return
+    }
     const connection = new Http1Connection(socket, facts, this.#http1Owner)
     this.#http1Connections.add(connection)
     socket.once('close', () => this.#http1Connections.delete(connection))
@@ -165,6 +169,10 @@ export class Listener {
     const channel = new Http2Channel(incoming, outgoing, this.#slowClients)
     try {
       const connection = this.#connections.of(incoming.stream.session?.socket ?? incoming.socket)
+      if (connection === undefined) {
+        channel.cutOff()
+        return
+      }
       const { method, url, rawHeaders: fields, authority, stream } = incoming
       const hasBody = !stream.endAfterHeaders
       const wire = { method, target: url, fields, version: '2', authority, hasBody } as const

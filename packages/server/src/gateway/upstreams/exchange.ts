@@ -48,9 +48,8 @@ export function exchange(
 ): Promise<GatewayResponse> {
   return new Promise((resolve) => {
     const one = new Exchange(request, body, attempts, resolve)
-    request.onEnd((isAborted) => {
-      if (isAborted) one.abort()
-    })
+    // Also where the client got another answer, or what nobody takes would be kept for ever.
+    request.onEnd(() => one.abort())
     one.send(target)
   })
 }
@@ -100,9 +99,11 @@ class Exchange implements AnswerHandler, BodySource, Visitor {
 
   hasConnection(): void {
     const { method, target, headers, bodyBytes, upgrade } = this.#request
-    const body = this.#body
+    const outgoing = { method, target, headers, body: this.#body, bodyBytes, upgrade }
     const { pool } = this.#target as Target
-    const connection = pool.send({ method, target, headers, body, bodyBytes, upgrade }, this)
+    // Where one connection was dead though it seemed alive, so may be all that are as old.
+    const isAgain = this.#tried.length > 1
+    const connection = isAgain ? pool.sendApart(outgoing, this) : pool.send(outgoing, this)
     // One that has failed at once has told so already, and another one may be under way.
     if (!connection.isGone) this.#connection = connection
   }

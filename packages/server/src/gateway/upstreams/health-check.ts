@@ -50,7 +50,11 @@ function answersWell({ pool, host }: Target, check: HealthCheck): Promise<boolea
         isWell = status < 400
       },
       onData: () => true,
-      onEnd: () => done(isWell),
+      onEnd: () => {
+        // Kept for others, those of many checks would be more than a target is to have.
+        connection.destroy()
+        done(isWell)
+      },
       onSwitched: (_head, socket) => {
         socket.destroy()
         done(false)

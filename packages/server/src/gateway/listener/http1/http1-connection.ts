@@ -47,6 +47,9 @@ export interface Http1Timeouts {
 /** A rest of a body up to here is cheaper to read than a new connection is to make. */
 const DISCARDED_BYTES_MAX = 64 * 1_024
 
+/** Of requests that came in one piece, so many are answered before others have their turn. */
+const REQUESTS_PER_TURN = 16
+
 /** A client that sends its next request at the last moment should not meet a closed connection. */
 const KEEP_ALIVE_MARGIN_MS = 1_000
 
@@ -165,7 +168,8 @@ export class Http1Connection implements Channel, AnswerOwner {
   }
 
   closeIfIdle(): void {
-    if (this.#request === undefined && !this.#heads.hasBegun) this.#close()
+    const isBetween = this.#request === undefined && this.#kept === undefined
+    if (isBetween && !this.#heads.hasBegun) this.#close()
   }
 
   hasToWait(): void {
@@ -180,7 +184,9 @@ export class Http1Connection implements Channel, AnswerOwner {
     }
     this.hasToWait()
     // Behind all that waits; who does not read cannot ask for more and more.
-    this.#socket.write('', () => {
+    this.#socket.write('', (error) => {
+      // Who has gone has not taken it, and what it sent behind this is not asked for.
+      if (error) return
       this.#stalls.forget()
       this.#complete()
     })
@@ -202,8 +208,10 @@ export class Http1Connection implements Channel, AnswerOwner {
   readonly #onEnd = () => {
     if (this.#isClosing) return
     if (this.#heads.hasBegun) this.#refuse(requestError(400, 'the request broke off'))
-    else if (this.#isWritten || this.#request === undefined) this.#socket.destroySoon()
-    else this.#socket.destroy()
+    else if (this.#isWritten || this.#request === undefined) {
+      this.#kept = undefined
+      this.#socket.destroySoon()
+    } else this.#socket.destroy()
   }
 
   readonly #onClose = () => {
@@ -230,13 +238,17 @@ export class Http1Connection implements Channel, AnswerOwner {
     this.#kept = undefined
     this.#isReading = true
     let at = 0
+    let heads = 0
     try {
       while (at < piece.length && !this.#isClosing) {
-        if (this.#request === undefined) at = this.#readHead(piece, at)
-        else if (this.#body?.isFlowing === true) at = this.#readBody(this.#body, piece, at)
+        if (this.#request === undefined && heads < REQUESTS_PER_TURN) {
+          at = this.#readHead(piece, at)
+          heads += 1
+        } else if (this.#body?.isFlowing === true) at = this.#readBody(this.#body, piece, at)
         else {
           this.#kept = piece.subarray(at)
           this.#socket.pause()
+          if (this.#request === undefined) setImmediate(this.#readOn)
           break
         }
       }

@@ -6,10 +6,17 @@ import type { SlowClients } from '../slow-clients.ts'
 /** Of looks at which nothing was taken: after ten to fifteen seconds. */
 const STALLED_LOOKS = 3
 
+/**
+ * The same of a client that was slow and did take something: about a minute. Of what it takes
+ * nothing shows here until a good part of the system's buffers is free, which are megabytes.
+ */
+const STALLED_LOOKS_OF_READERS = 12
+
 export class StallWatch {
   readonly #socket: Socket
   readonly #slowClients: SlowClients
   #looks: number | undefined
+  #hasTaken = false
 
   constructor(socket: Socket, slowClients: SlowClients) {
     this.#socket = socket
@@ -24,6 +31,10 @@ export class StallWatch {
     this.#socket.once('drain', this.#onDrain)
   }
 
+  get #patience(): number {
+    return this.#hasTaken ? STALLED_LOOKS_OF_READERS : STALLED_LOOKS
+  }
+
   forget(): void {
     if (this.#looks === undefined) return
     this.#looks = undefined
@@ -31,11 +42,14 @@ export class StallWatch {
     this.#socket.off('drain', this.#onDrain)
   }
 
-  readonly #onDrain = () => this.forget()
+  readonly #onDrain = () => {
+    if (this.#looks !== undefined && this.#looks > 0) this.#hasTaken = true
+    this.forget()
+  }
 
   readonly #look = () => {
     this.#looks = (this.#looks ?? 0) + 1
     if (this.#socket.writableLength === 0) this.forget()
-    else if (this.#looks >= STALLED_LOOKS) this.#socket.destroy()
+    else if (this.#looks >= this.#patience) this.#socket.destroy()
   }
 }

@@ -72,6 +72,7 @@ export class Http2Channel implements Channel {
         outgoing.destroy()
         return
       }
+      for (const name of outgoing.getHeaderNames()) outgoing.removeHeader(name)
       const problem = refusal(502, 'The upstream gave no valid answer.')
       body = problem.body
       this.#writeHead(request, problem)

@@ -141,6 +141,8 @@ export class ConnectionPool implements ConnectionOwner {
       ...this.#place(),
       secureContext: this.#context,
       ALPNProtocols: ['http/1.1'],
+      // Whatever the environment says.
+      rejectUnauthorized: true,
       checkServerIdentity: (_host, certificate) => checkServerIdentity(name, certificate),
     }
     // An address is nothing to ask a server for.

@@ -72,8 +72,12 @@ export class Connection implements AnswerSink, Writing {
   #handler: AnswerHandler | undefined
   #head: AnswerHead | undefined
   #isSent = false
+  /** The server has taken the beginning of a request whose body is still arriving. */
+  #hasBegun = false
   #isWritten = false
   #isAnswered = false
+  /** The server takes nothing more, and what it said before is still to be read. */
+  #isBroken = false
   /** The server does not take more of the request for now. */
   #isBlocked = false
   /** The client does not take more of the answer for now. */
@@ -98,6 +102,7 @@ export class Connection implements AnswerSink, Writing {
     socket.on('error', (error) => this.#fail(error))
     socket.on('end', () => this.#hasEnded())
     socket.on('close', () => this.#fail(closed()))
+    this.#keepLastWord(socket)
   }
 
   hasConnected(): void {
@@ -111,6 +116,7 @@ export class Connection implements AnswerSink, Writing {
     this.#handler = handler
     this.#head = undefined
     this.#isSent = false
+    this.#hasBegun = false
     this.#isWritten = false
     this.#isAnswered = false
     this.#isBlocked = false
@@ -192,6 +198,10 @@ export class Connection implements AnswerSink, Writing {
     this.#wait()
   }
 
+  onBegun(): void {
+    this.#hasBegun = true
+  }
+
   onWritten(): void {
     this.#isWritten = true
     this.#wait()
@@ -204,6 +214,22 @@ export class Connection implements AnswerSink, Writing {
 
   onError(error: Error): void {
     this.#fail(error)
+  }
+
+  /**
+   * A server that does not want the rest of a body answers and closes the connection. The next
+   * piece that is written for it fails then, and with the socket its answer would be thrown away
+   * that is here already. So all that is here is read first, which takes one turn of the loop.
+   */
+  #keepLastWord(socket: Socket): void {
+    const destroy = socket.destroy.bind(socket)
+    socket.destroy = (error) => {
+      const isOfWriting = error !== undefined && 'syscall' in error && error.syscall === 'write'
+      if (!isOfWriting || !this.#hasBegun || this.#isGone) return destroy(error)
+      this.#isBroken = true
+      setImmediate(() => setImmediate(() => destroy(error)))
+      return socket
+    }
   }
 
   #write(request: OutgoingRequest): void {
@@ -248,7 +274,7 @@ export class Connection implements AnswerSink, Writing {
     const { isPersistent = false, keepAliveMs } = this.#head ?? {}
     this.#handler = undefined
     // An answer that came before the request had ended leaves a server that still reads it.
-    const hasAllSent = this.#isWritten && this.#socket?.writableLength === 0
+    const hasAllSent = this.#isWritten && !this.#isBroken && this.#socket?.writableLength === 0
     if (isClean && isPersistent && hasAllSent) this.#becomeIdle(keepAliveMs)
     else this.destroy()
     handler?.onEnd(this.#reader.trailers)

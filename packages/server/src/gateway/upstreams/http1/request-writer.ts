@@ -20,6 +20,8 @@ export interface OutgoingRequest {
 }
 
 export interface Writing {
+  /** The head of a request whose body is still arriving has gone out. */
+  onBegun(): void
   /** All of it was given to the socket. */
   onWritten(): void
   /** The server does not take more for now, or takes it again. */
@@ -52,7 +54,9 @@ export function writeRequest(socket: Socket, request: OutgoingRequest, writing: 
     writeWhole(socket, head, body)
     writing.onWritten()
   } else {
-    socket.write(head, 'latin1')
+    socket.write(head, 'latin1', (error) => {
+      if (!error) writing.onBegun()
+    })
     writeArriving(socket, body, request.bodyBytes, writing)
   }
 }
