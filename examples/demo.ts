@@ -16,10 +16,14 @@ try {
   running.push(await startBackend(backendPort, 'inherit'))
   const backend = { BACKEND_URL: `http://127.0.0.1:${backendPort}` }
   running.push(await startGateway(backend, port, 'ignore'))
-  console.log(`\n${REQUESTS} requests to ${url}, where a client may send 10 at once:\n`)
+  const burst = process.env.BUCKET_SIZE || '10'
+  console.log(`\n${REQUESTS} requests to ${url}, where a client may send ${burst} at once:\n`)
   const denied = await sendAll()
   if (denied !== undefined) await show(denied)
   console.log('\nNext: ./run.sh starts both and leaves them running; docs/gateway.md has the rest.')
+} catch (error) {
+  console.error(`run.sh: ${(error as Error).message}`)
+  process.exitCode = 1
 } finally {
   for (const { end } of running.reverse()) await end()
 }
@@ -29,15 +33,20 @@ async function sendAll(): Promise<Response | undefined> {
   let denied: Response | undefined
   for (let number = 1; number <= REQUESTS; number++) {
     const response = await fetch(url)
-    const { status, statusText, headers } = response
-    const remaining = `remaining: ${headers.get('x-ratelimit-remaining')}`
-    const wait = `retry after: ${headers.get('retry-after')}s`
-    const detail = status === 429 ? wait : remaining
-    console.log(`Request ${number}: ${status} ${statusText} (${detail})`)
-    if (status === 429) denied = response
+    console.log(
+      `Request ${number}: ${response.status} ${response.statusText} (${toldBy(response)})`,
+    )
+    if (response.status === 429) denied = response
     else await response.text()
   }
   return denied
+}
+
+function toldBy({ status, headers }: Response): string {
+  if (status === 429) return `retry after: ${headers.get('retry-after')}s`
+  if (headers.get('x-ratelimit-status') === 'degraded') return 'not counted: Redis does not answer'
+  const remaining = headers.get('x-ratelimit-remaining')
+  return remaining === null ? 'not limited' : `remaining: ${remaining}`
 }
 
 async function show(response: Response): Promise<void> {

@@ -18,6 +18,9 @@ const HOST = '127.0.0.1'
 const START_MS_MAX = 20_000
 const root = join(import.meta.dirname, '..')
 
+// Whoever stops reading, such as `| head`, must not leave the processes behind.
+process.stdout.on('error', () => undefined)
+
 export function startBackend(port: number, output: Output): Promise<Running> {
   return start(['examples/backend.ts'], { BACKEND_PORT: String(port) }, port, output)
 }
@@ -72,7 +75,10 @@ async function start(
   const giveUpAt = Date.now() + START_MS_MAX
   while (!(await isListening(port))) {
     if (child.exitCode !== null) throw new Error(`${program.join(' ')} ended at once`)
-    if (Date.now() > giveUpAt) throw new Error(`${program.join(' ')} does not answer`)
+    if (Date.now() > giveUpAt) {
+      await end(child)
+      throw new Error(`${program.join(' ')} does not answer`)
+    }
     await sleep(50)
   }
   return running

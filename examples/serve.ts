@@ -6,9 +6,7 @@
 import { once } from 'node:events'
 import { isListening, type Running, startBackend, startGateway } from './processes.ts'
 
-const port = Number(process.env.PORT ?? 8080)
-const backendPort = Number(process.env.BACKEND_PORT ?? 8081)
-const ownBackend = process.env.BACKEND_URL === undefined
+const ownBackend = !process.env.BACKEND_URL
 
 /** A terminal sends Ctrl+C to the children as well; this process only waits for them. */
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => void stop())
@@ -17,7 +15,10 @@ const running: Running[] = []
 let isStopping = false
 
 try {
-  await refuseTaken()
+  const port = portOf('PORT', 8080)
+  const backendPort = portOf('BACKEND_PORT', 8081)
+  await refuseTaken('PORT', port)
+  if (ownBackend) await refuseTaken('BACKEND_PORT', backendPort)
   const backend = ownBackend ? { BACKEND_URL: `http://127.0.0.1:${backendPort}` } : {}
   if (ownBackend) running.push(await startBackend(backendPort, 'inherit'))
   running.push(await startGateway(backend, port, 'inherit'))
@@ -33,17 +34,16 @@ try {
   await stop()
 }
 
-async function refuseTaken(): Promise<void> {
-  const ports = ownBackend
-    ? [
-        ['PORT', port],
-        ['BACKEND_PORT', backendPort],
-      ]
-    : [['PORT', port]]
-  for (const [name, number] of ports) {
-    if (!(await isListening(Number(number)))) continue
-    throw new Error(`port ${number} is in use; stop what listens there, or set ${name} to another`)
-  }
+function portOf(name: string, otherwise: number): number {
+  const text = process.env[name] || String(otherwise)
+  const port = Number(text)
+  if (Number.isSafeInteger(port) && port >= 1 && port <= 65_535) return port
+  throw new Error(`${name}=${JSON.stringify(text)} is not allowed; allowed: a port from 1 to 65535`)
+}
+
+async function refuseTaken(name: string, port: number): Promise<void> {
+  if (!(await isListening(port))) return
+  throw new Error(`port ${port} is in use; stop what listens there, or set ${name} to another`)
 }
 
 async function stop(): Promise<void> {

@@ -9,13 +9,17 @@ import {
   clusterCommand,
   clusterPorts,
   HOST,
+  knownPorts,
   type NodeState,
   nodeStates,
   redisCli,
+  refuseTaken,
+  removeFolder,
   runningPorts,
   startNode,
   stopNode,
   until,
+  untilReplicated,
   untilWhole,
 } from './nodes.ts'
 import { startTraffic, type Traffic } from './traffic.ts'
@@ -39,30 +43,50 @@ try {
 }
 
 async function start(): Promise<void> {
-  const running = runningPorts()
-  if (running.length > 0) {
-    console.log(`The cluster runs already, on the ports ${running.join(', ')}.`)
-    return
-  }
+  if (runningPorts().length > 0) return startMissing()
+  await stopAll()
   const ports = clusterPorts()
-  for (const port of ports) await startNode(port)
-  const addresses = ports.map((port) => `${HOST}:${port}`)
-  await clusterCommand('create', ...addresses, '--cluster-replicas', '1', '--cluster-yes')
-  await untilWhole()
-  await until('every master has a replica', async () => {
-    const replicas = (await nodeStates()).filter(({ role }) => role === 'replica')
-    return replicas.length === ports.length / 2
-  })
+  await refuseTaken(ports)
+  try {
+    for (const port of ports) await startNode(port)
+    const addresses = ports.map((port) => `${HOST}:${port}`)
+    await clusterCommand('create', ...addresses, '--cluster-replicas', '1', '--cluster-yes')
+    await untilWhole()
+    await untilReplicated()
+  } catch (error) {
+    await stopAll()
+    throw error
+  }
   console.log('Three masters and three replicas run:\n')
   await status()
-  console.log('\nTry: REDIS_MODE=cluster ./run.sh demo')
+  const [first] = ports
+  const addresses = first === 7000 ? '' : ` REDIS_ADDRS=localhost:${first}`
+  console.log(`\nTry: REDIS_MODE=cluster${addresses} ./run.sh demo`)
+}
+
+/** Nodes that were killed keep what they knew of the cluster, and find their place again. */
+async function startMissing(): Promise<void> {
+  const running = runningPorts()
+  const missing = knownPorts().filter((port) => !running.includes(port))
+  for (const port of missing) await startNode(port)
+  if (missing.length > 0) {
+    await untilWhole()
+    console.log(`Started again: ${missing.join(', ')}.`)
+  }
+  console.log(`The cluster runs already, on the ports ${running.join(', ')}.`)
 }
 
 async function stop(): Promise<void> {
   const running = runningPorts()
-  for (const port of running) await stopNode(port, 'SIGTERM', true)
+  await stopAll()
   const text = running.length === 0 ? 'No cluster runs.' : `Stopped ${running.length} nodes.`
   console.log(text)
+}
+
+/** What is left of them, too: a node that knows an old cluster cannot be part of a new one. */
+async function stopAll(): Promise<void> {
+  for (const port of knownPorts()) await stopNode(port, 'SIGTERM', true)
+  removeFolder()
 }
 
 async function status(): Promise<void> {
@@ -84,7 +108,7 @@ async function status(): Promise<void> {
 }
 
 async function demo(): Promise<void> {
-  if (runningPorts().length === 0) await start()
+  await startOrRefuse()
   const victim = masters(await nodeStates()).find(({ slotCount }) => slotCount > 0)
   if (victim === undefined) throw new ClusterError('no master has slots')
   console.log('\nA gateway with clients on all shards; one of the masters is killed after 2 s.')
@@ -113,6 +137,19 @@ async function demo(): Promise<void> {
   console.log(
     '\nDegraded: decided without Redis as the limit declares, and marked so for the client.',
   )
+}
+
+/** A cluster that misses nodes would not show what is to be seen. */
+async function startOrRefuse(): Promise<void> {
+  const running = runningPorts()
+  if (running.length === 0) return start()
+  const missing = knownPorts().filter((port) => !running.includes(port))
+  if (missing.length > 0) {
+    const advice = './run.sh cluster-start starts it again'
+    throw new ClusterError(`nothing runs on port ${missing.join(', ')}; ${advice}`)
+  }
+  await untilWhole()
+  await untilReplicated()
 }
 
 async function untilPromoted(victim: NodeState): Promise<number> {
@@ -144,11 +181,11 @@ async function report(traffic: Traffic, startedAt: number, durationMs: number): 
 }
 
 async function addShard(): Promise<void> {
-  const running = runningPorts()
-  if (running.length === 0) await start()
+  await startOrRefuse()
   const ports = runningPorts()
   const [master, replica] = [Math.max(...ports) + 1, Math.max(...ports) + 2]
   const first = `${HOST}:${ports[0]}`
+  await refuseTaken([master, replica])
   console.log(`\nA new master on port ${master} and its replica on ${replica}:\n`)
   await startNode(master)
   await clusterCommand('add-node', `${HOST}:${master}`, first)

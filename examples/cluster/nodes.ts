@@ -1,7 +1,7 @@
 /**
  * A Redis Cluster of real processes on this machine, for trying things out: three masters and three
  * replicas on the ports from 7000. What it writes is under `.cache/cluster`, and only processes
- * that it started itself are ever stopped.
+ * that it started itself are ever stopped. `CLUSTER_PORT` is another first port.
  */
 
 import { execFile, spawnSync } from 'node:child_process'
@@ -14,9 +14,11 @@ import { promisify } from 'node:util'
 const run = promisify(execFile)
 
 export const HOST = '127.0.0.1'
-export const PORT_FIRST = Number(process.env.CLUSTER_PORT ?? 7000)
 const NODES = 6
-const folder = join(import.meta.dirname, '../../.cache/cluster')
+
+/** Nodes talk to one another on a port that is higher by this, and more of them may be added. */
+const BUS_OFFSET = 10_000
+const PORT_FIRST_MAX = 65_535 - BUS_OFFSET - 100
 
 /** A node is thought to be down after this; then its replica is promoted within a second. */
 const NODE_TIMEOUT_MS = 2_000
@@ -37,28 +39,43 @@ export interface NodeState {
 /** A mistake or a state that people can mend; shown without a trace. */
 export class ClusterError extends Error {}
 
+export function firstPort(): number {
+  const text = process.env.CLUSTER_PORT || '7000'
+  const port = Number(text)
+  if (Number.isSafeInteger(port) && port >= 1 && port <= PORT_FIRST_MAX) return port
+  const allowed = `a port from 1 to ${PORT_FIRST_MAX}`
+  throw new ClusterError(`CLUSTER_PORT=${JSON.stringify(text)} is not allowed; allowed: ${allowed}`)
+}
+
 export function clusterPorts(): number[] {
-  return Array.from({ length: NODES }, (_, at) => PORT_FIRST + at)
+  return Array.from({ length: NODES }, (_, at) => firstPort() + at)
+}
+
+/** The ports of nodes that were started here, whether they run or not. */
+export function knownPorts(): number[] {
+  const folder = clusterFolder()
+  if (!existsSync(folder)) return []
+  const ports = readdirSync(folder).map(Number)
+  return ports.filter((port) => Number.isSafeInteger(port)).sort((one, other) => one - other)
 }
 
 /** The ports of nodes that were started here and run. */
 export function runningPorts(): number[] {
-  try {
-    const ports = readdirSync(folder).map(Number)
-    return ports.filter((port) => pidOf(port) !== undefined).sort((one, other) => one - other)
-  } catch {
-    return []
+  return knownPorts().filter((port) => pidOf(port) !== undefined)
+}
+
+/** Before the first is started, so that a port that is taken leaves none of them behind. */
+export async function refuseTaken(ports: readonly number[]): Promise<void> {
+  for (const port of ports.flatMap((one) => [one, one + BUS_OFFSET])) {
+    if (!(await isListening(port))) continue
+    const advice = 'stop what listens there, or set CLUSTER_PORT to another first port'
+    throw new ClusterError(`port ${port} is in use; ${advice}`)
   }
 }
 
 export async function startNode(port: number): Promise<void> {
-  for (const taken of [port, port + 10_000]) {
-    if (await isListening(taken)) {
-      const advice = 'stop what listens there, or set CLUSTER_PORT to another first port'
-      throw new ClusterError(`port ${taken} is in use; ${advice}`)
-    }
-  }
-  const place = join(folder, String(port))
+  await refuseTaken([port])
+  const place = join(clusterFolder(), String(port))
   mkdirSync(place, { recursive: true })
   const options = {
     port,
@@ -72,6 +89,11 @@ export async function startNode(port: number): Promise<void> {
     'cluster-enabled': 'yes',
     'cluster-config-file': 'nodes.conf',
     'cluster-node-timeout': NODE_TIMEOUT_MS,
+    // Slots that still have an owner are answered, whatever becomes of the others.
+    'cluster-require-full-coverage': 'no',
+    // A replica that was never in sync is not promoted, and by default a master waits 5 s for more
+    // replicas before it sends them anything.
+    'repl-diskless-sync-delay': 0,
   }
   const args = Object.entries(options).flatMap(([name, value]) => [`--${name}`, String(value)])
   const started = spawnSync('redis-server', args, { encoding: 'utf8' })
@@ -90,9 +112,15 @@ export async function stopNode(
   const pid = pidOf(port)
   if (pid !== undefined) {
     process.kill(pid, signal)
-    await until(`process ${pid} has ended`, async () => pidOf(port) === undefined)
+    // Not by its file, which it removes before it has written its last words.
+    await until(`process ${pid} has ended`, async () => !isNode(pid, port))
   }
-  if (isForgotten) rmSync(join(folder, String(port)), { recursive: true, force: true })
+  if (isForgotten) rmSync(join(clusterFolder(), String(port)), { recursive: true, force: true })
+}
+
+/** When all nodes have been stopped and forgotten. */
+export function removeFolder(): void {
+  rmSync(clusterFolder(), { recursive: true, force: true })
 }
 
 export async function redisCli(port: number, ...args: readonly string[]): Promise<string> {
@@ -134,6 +162,20 @@ export async function untilWhole(): Promise<void> {
   })
 }
 
+/** Every master has a replica that has what it has: only such a one can take its place. */
+export async function untilReplicated(): Promise<void> {
+  await until('every master has a replica in sync', async () => {
+    const states = await nodeStates()
+    const replicas = states.filter(({ role, isDown }) => role === 'replica' && !isDown)
+    const answers = await Promise.all(
+      replicas.map(({ port }) => redisCli(port, 'info', 'replication')),
+    )
+    const inSync = replicas.filter((_, at) => answers[at]?.includes('master_link_status:up'))
+    const masters = states.filter(({ role, slotCount }) => role === 'master' && slotCount > 0)
+    return masters.every(({ id }) => inSync.some(({ masterId }) => masterId === id))
+  })
+}
+
 export async function until(what: string, ask: () => Promise<boolean>): Promise<void> {
   const end = Date.now() + WAIT_MS_MAX
   while (!(await ask())) {
@@ -141,6 +183,11 @@ export async function until(what: string, ask: () => Promise<boolean>): Promise<
       throw new ClusterError(`waited ${WAIT_MS_MAX / 1000} s in vain until ${what}`)
     await sleep(50)
   }
+}
+
+/** Of the cluster with that first port: another one is not touched. */
+function clusterFolder(): string {
+  return join(import.meta.dirname, '../../.cache/cluster', String(firstPort()))
 }
 
 /** https://redis.io/docs/latest/commands/cluster-nodes/ */
@@ -167,12 +214,19 @@ function sizeOf(range: string): number {
 /** Of the process that was started for that port, if it still is that process. */
 function pidOf(port: number): number | undefined {
   try {
-    const pid = Number(readFileSync(join(folder, String(port), 'redis.pid'), 'utf8'))
-    const commandLine = commandLineOf(pid)
-    const isOurs = commandLine.includes('redis-server') && commandLine.includes(`:${port}`)
-    return isOurs ? pid : undefined
+    const pid = Number(readFileSync(join(clusterFolder(), String(port), 'redis.pid'), 'utf8'))
+    return isNode(pid, port) ? pid : undefined
   } catch {
     return undefined
+  }
+}
+
+function isNode(pid: number, port: number): boolean {
+  try {
+    const commandLine = commandLineOf(pid)
+    return commandLine.includes('redis-server') && commandLine.includes(`:${port}`)
+  } catch {
+    return false
   }
 }
 

@@ -37,7 +37,10 @@ export async function startTraffic(): Promise<Traffic> {
     BUCKET_SIZE: '1000',
     REFILL_RATE: '1000',
   }
-  const gateway = await startGateway(environment, port, 'ignore')
+  const gateway = await startGateway(environment, port, 'ignore').catch(async (error: unknown) => {
+    await backend.end()
+    throw error
+  })
   const clients = new Clients(port)
   return {
     take: () => clients.take(),
