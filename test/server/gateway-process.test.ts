@@ -73,6 +73,26 @@ describe('a policy file that changes', () => {
     expect(await statuses(started.url, 3)).toEqual([200, 200, 429])
   })
 
+  test('is told where it needs a restart, as long as it differs from what runs', async () => {
+    const policy = { ...(await backend()), ...perIp(2) }
+    const { write, status, output, port } = await gateway({ policy })
+    const change = async (other: object) => {
+      const before = (await status()).policy.version
+      write({ ...policy, ...other })
+      await until('it is live', async () => (await status()).policy.version !== before)
+    }
+    const listen = { host: '127.0.0.1', port }
+    await change({ gateway: { listen, bodyBytesMax: '1mb' }, log: { level: 'warn' } })
+    await change({})
+    await change({ gateway: { listen, headers: 'none' } })
+    const lines = output()
+      .split('\n')
+      .filter((line) => line.includes('policy.needs_restart'))
+    expect(lines.map((line) => JSON.parse(line).sections)).toEqual([
+      ['gateway.bodyBytesMax', 'log.level'],
+    ])
+  })
+
   test('drops no request while it changes again and again', async () => {
     const upstream = await backend()
     const { url, write, status } = await gateway({ policy: { ...upstream, ...perIp(1_000_000) } })

@@ -20,10 +20,21 @@ const PORT_MAX = 21_999
 /** More would mean that the machine has no free ports, or no loopback address. */
 const TRIES_MAX = 200
 
+/**
+ * Tests that run side by side look in slices of their own: what is free for two of them would be
+ * taken by one while the other still starts its server, and then talks to that of the first.
+ */
+const SLICES = 8
+const slice = Number(process.env.VITEST_POOL_ID ?? 0) % SLICES
+const SLICE_PORTS = Math.floor((PORT_MAX - PORT_MIN + 1) / SLICES)
+
+/** In turn, so that none is given again soon. */
+let next = Math.floor(Math.random() * SLICE_PORTS)
+
 /** A port that was free a moment ago, and so was its bus port. */
 export async function freePort(): Promise<number> {
   for (let tries = 0; tries < TRIES_MAX; tries += 1) {
-    const port = PORT_MIN + Math.floor(Math.random() * (PORT_MAX - PORT_MIN + 1))
+    const port = PORT_MIN + slice * SLICE_PORTS + (next++ % SLICE_PORTS)
     if ((await isFree(port)) && (await isFree(port + BUS_PORT_OFFSET))) return port
   }
   throw new Error(`no free port on ${LOOPBACK} from ${PORT_MIN} to ${PORT_MAX}`)

@@ -51,6 +51,21 @@ export interface RunningService {
 /** Sections that are read once: what listens and where counters are. */
 const fixedSections = ['store', 'admin', 'decisionApi'] as const
 
+/** Of the gateway: what its listener is made with. */
+const fixedFields = [
+  'listen',
+  'http2',
+  'trustProxy',
+  'ipv6Prefix',
+  'bodyBytesMax',
+  'bodyRateMin',
+  'headerBytesMax',
+  'timeouts',
+  'connectionsMax',
+  'connectionsPerIpMax',
+  'streamsMax',
+] as const
+
 /** The same complaint of a client library is worth a line now and then, not for each attempt. */
 const CONNECTION_LINE_MS = 5_000
 
@@ -147,7 +162,7 @@ class Service implements RunningService {
     const enforcer = this.#enforcerOf(policy, this.#enforcer)
     this.gateway.reload(policy.document)
     const before = this.#enforcer
-    const changed = needingRestart(this.#policy.document, policy.document)
+    const changed = needingRestart(this.#options.policy.document, policy.document)
     this.#enforcer = enforcer
     this.#policy = policy
     this.#refused = []
@@ -201,13 +216,19 @@ class Service implements RunningService {
   }
 }
 
-function needingRestart(before: PolicyDocument, after: PolicyDocument): string[] {
-  const changed: string[] = fixedSections.filter(
-    (section) => !isDeepStrictEqual(before[section], after[section]),
+/** `started` is what the process runs with, so that a change that was taken back is none. */
+function needingRestart(started: PolicyDocument, now: PolicyDocument): string[] {
+  const sections = fixedSections.filter((name) => !isDeepStrictEqual(started[name], now[name]))
+  const fields = fixedFields.filter(
+    (name) => !isDeepStrictEqual(started.gateway[name], now.gateway[name]),
   )
-  if (!isDeepStrictEqual(before.gateway.listen, after.gateway.listen))
-    changed.push('gateway.listen')
-  return changed
+  const hasTls = ({ gateway }: PolicyDocument) => gateway.tls !== undefined
+  return [
+    ...sections,
+    ...fields.map((name) => `gateway.${name}`),
+    ...(hasTls(started) === hasTls(now) ? [] : ['gateway.tls']),
+    ...(started.log.level === now.log.level ? [] : ['log.level']),
+  ]
 }
 
 /** What happened to the store, without a line for each decision: the log of decisions has those. */

@@ -49,6 +49,7 @@ describe('the policy from the environment', () => {
     [{ BACKEND_URL: 'localhost:8081' }, 'an origin such as http://localhost:8081'],
     [{ BACKEND_URL: 'http://h/path' }, 'an origin such as'],
     [{ RATE_LIMIT_ENABLED: 'perhaps' }, 'RATE_LIMIT_ENABLED="perhaps" is not allowed'],
+    [{ REDIS_MODE: 'standalone', REDIS_TLS: 'ys' }, 'REDIS_TLS="ys" is not allowed'],
     [{ PORT: '70000' }, 'a port from 0 to 65535'],
   ] as const)('%j is refused', ([environment, message]) => {
     expect(() => policyFromEnvironment(environment)).toThrow(message)

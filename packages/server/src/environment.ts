@@ -36,11 +36,15 @@ export function policyFromEnvironment(environment: Environment): Record<string, 
 
 /** `RATE_LIMIT_ENABLED`, which also counts where there is a file; undefined where it is not set. */
 export function isEnabled(environment: Environment): boolean | undefined {
-  const value = environment.RATE_LIMIT_ENABLED
+  return truth(environment, 'RATE_LIMIT_ENABLED')
+}
+
+function truth(environment: Environment, name: string): boolean | undefined {
+  const value = environment[name]
   if (value === undefined || value === '') return undefined
   if (/^(true|1|on|yes)$/i.test(value)) return true
   if (/^(false|0|off|no)$/i.test(value)) return false
-  throw refused('RATE_LIMIT_ENABLED', value, 'true or false')
+  throw refused(name, value, 'true or false')
 }
 
 /** Rates have up to three decimals: 0.25 per second is 250 in 1,000 seconds. */
@@ -67,7 +71,7 @@ function storeFrom(environment: Environment): Record<string, unknown> {
     ...(mode === 'sentinel' ? { sentinelName: environment.REDIS_SENTINEL_NAME || 'mymaster' } : {}),
     ...(environment.REDIS_USERNAME ? { username: environment.REDIS_USERNAME } : {}),
     ...passwordFrom(environment),
-    ...(environment.REDIS_TLS === 'true' ? { tls: true } : {}),
+    ...(truth(environment, 'REDIS_TLS') ? { tls: true } : {}),
   }
 }
 

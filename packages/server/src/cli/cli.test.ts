@@ -1,4 +1,6 @@
+import { once } from 'node:events'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { type AddressInfo, createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, describe, expect, test } from 'vitest'
@@ -74,6 +76,25 @@ describe('tidegate', () => {
   })
 })
 
+describe('tidegate gateway', () => {
+  test('names the setting of the port that is taken, and a host that is none', async () => {
+    const other = createServer().listen(0, '127.0.0.1')
+    await once(other, 'listening')
+    const { port } = other.address() as AddressInfo
+    const listen = 'gateway: { listen: { host: 127.0.0.1, port: 0 } }\n'
+    const admin = policyFile(`${good}${listen}admin: { listen: { port: ${port} } }\n`)
+    expect((await run(['gateway', '--config', admin])).err).toContain(
+      `port ${port} is in use; stop what listens there, or set another port (admin.listen.port)`,
+    )
+    other.close()
+    const nowhere = policyFile(`${good}${listen.replace('127.0.0.1', 'nowhere.invalid')}`)
+    expect(await run(['gateway', '--config', nowhere])).toMatchObject({
+      code: 1,
+      err: 'tidegate gateway: no address is known for nowhere.invalid\n',
+    })
+  })
+})
+
 describe('tidegate check', () => {
   test('says that a policy is valid', async () => {
     const file = policyFile(good)
@@ -90,6 +111,39 @@ describe('tidegate check', () => {
     expect(code).toBe(1)
     expect(err).toMatch(/\.yaml:9:10 limits\[0\]\.per: "5 parsecs" is not allowed; allowed: .*10s/)
   })
+
+  test('calls the file as it was called', async () => {
+    const file = policyFile('version: 2\n')
+    const { err } = await run(['check', '--config', file])
+    expect(err).toBe(
+      `tidegate check: the policy has a problem:\n` +
+        `${file}:1:10 version: 2 is not allowed; allowed: 1\n`,
+    )
+  })
+
+  test('does not pretend that there are no more problems than it shows', async () => {
+    const file = policyFile(`limits: [${'1, '.repeat(200)}]`)
+    expect((await run(['check', '--config', file])).err).toContain('has at least 20 problems:')
+  })
+
+  test.for([
+    ['auth: { apiKeys: { secret: { env: S }, file: NAME } }', 'a: [', 'auth.apiKeys.file'],
+    ['auth: { apiKeys: { secret: { env: S }, file: NAME } }', '- { hmac: x }', 'hexadecimal'],
+    ['auth: { jwt: { jwksFile: NAME } }', '{', 'auth.jwt.jwksFile'],
+    ['gateway: { tls: { cert: NAME, key: NAME } }', 'no certificate', 'gateway.tls.cert'],
+    ['store: { mode: memory, tls: { ca: none.pem } }', '', 'store.tls, certificates none.pem'],
+  ] as const)(
+    '%s with the file %j is refused, by the gateway too',
+    async ([section, text, why]) => {
+      const named = policyFile(text)
+      const file = policyFile(`${good}\n${section.replaceAll('NAME', named)}\n`)
+      for (const command of ['check', 'gateway']) {
+        const { code, err } = await run([command, '--config', file])
+        expect({ code, err }).toMatchObject({ code: 1, err: expect.stringContaining(why) })
+        expect(err.split('\n').length).toBeLessThanOrEqual(3)
+      }
+    },
+  )
 
   test('says that a file is not there', async () => {
     const { code, err } = await run(['check', '--config', join(folder, 'none.yaml')])
@@ -132,7 +186,30 @@ describe('tidegate explain', () => {
     expect(refused).toMatchObject({ code: 2, err: expect.stringContaining('--path /a%2fb') })
   })
 
+  test('reads the tier of a token as the gateway does', async () => {
+    const part = (value: object) => Buffer.from(JSON.stringify(value)).toString('base64url')
+    const token = `${part({ alg: 'RS256' })}.${part({ sub: 'ada', plan: 'gold' })}.x`
+    const file = policyFile(`${good}
+tiers: { names: [free, gold], default: free }
+auth: { jwt: { jwksUrl: https://login.example.com/keys, tierClaim: plan } }
+`)
+    const header = `authorization: Bearer ${token}`
+    const { out } = await run(['explain', '--config', file, '--header', header])
+    expect(out).toContain('tier: gold')
+  })
+
+  test('says that the secret of the API keys is missing', async () => {
+    const keys = policyFile('[]')
+    const auth = `auth: { apiKeys: { secret: { env: KEYS }, file: ${keys} } }\n`
+    const { code, err } = await run(['explain', '--config', policyFile(good + auth), ...request])
+    expect({ code, err }).toEqual({
+      code: 1,
+      err: 'tidegate explain: auth.apiKeys.secret: the environment variable KEYS is not set\n',
+    })
+  })
+
   test.for([
+    [['--tier', 'gold'], 'allowed is none, the policy has no tiers'],
     [['--ip', 'localhost'], 'allowed is an IP address'],
     [['--header', 'x-api-key'], "allowed is 'name: value'"],
   ] as const)('%j is refused', async ([args, message]) => {

@@ -4,14 +4,17 @@ import { dirname, resolve } from 'node:path'
 import type { ServicePolicy } from '../compose.ts'
 import { isEnabled, policyFromEnvironment, SettingError } from '../environment.ts'
 import { loadPolicy, type OtherFiles } from '../policy/load-policy.ts'
-import type { PolicyProblem } from '../policy/policy-problem.ts'
+import { type PolicyProblem, PROBLEMS_MAX } from '../policy/policy-problem.ts'
 import { parsePolicy } from '../policy/read-policy.ts'
 import type { Terminal } from './terminal.ts'
 
 /** Files whose change is a change of the policy: keys, certificates, tokens. */
-export const otherFiles: OtherFiles = ({ auth, gateway }) => {
+export const otherFiles: OtherFiles = ({ auth, gateway, upstreams }) => {
   const { tls } = gateway
   const named = [auth.apiKeys?.file, auth.jwt?.jwksFile, tls?.cert, tls?.key, tls?.clientCa]
+  for (const { tls: ofUpstream } of Object.values(upstreams)) {
+    named.push(ofUpstream?.ca, ofUpstream?.cert, ofUpstream?.key)
+  }
   return named.filter((file) => file !== undefined)
 }
 
@@ -40,7 +43,8 @@ export function withSwitch(policy: ServicePolicy, terminal: Terminal): ServicePo
 
 export function refusedPolicy(problems: readonly PolicyProblem[]): SettingError {
   const lines = problems.map(({ message }) => message)
-  const count = lines.length === 1 ? 'a problem' : `${lines.length} problems`
+  const atLeast = lines.length < PROBLEMS_MAX ? '' : 'at least '
+  const count = lines.length === 1 ? 'a problem' : `${atLeast}${lines.length} problems`
   return new SettingError(`the policy has ${count}:\n${lines.join('\n')}`)
 }
 

@@ -7,7 +7,7 @@ import { decodeJwt } from 'jose'
 import { type Limit, memoryStore } from 'tidegate'
 import { parseIp } from 'tidegate/http'
 import { SettingError } from '../environment.ts'
-import { apiKeys, digestOf } from '../gateway/auth/api-keys.ts'
+import { type ApiKeys, apiKeys, digestOf } from '../gateway/auth/api-keys.ts'
 import { canonicalTarget } from '../gateway/canonical-path.ts'
 import { createEnforcer } from '../policy/enforcer.ts'
 import type { ExplainedLimit, Explanation } from '../policy/explain.ts'
@@ -51,6 +51,7 @@ Asks the policy about a request without sending or charging anything.
     const { values } = parseArgs({ args: [...args], options })
     if (values.config === undefined) throw new UsageError('--config FILE is missing')
     const { document, tierTable } = await readConfig(values.config, terminal)
+    refuseUnknownTier(values.tier, document)
     const headers = headersOf(values.header)
     const identity: Identity = {
       ...identityOf(headers, document, folderOf(values.config), terminal),
@@ -72,6 +73,12 @@ Asks the policy about a request without sending or charging anything.
     terminal.print(text)
     return exitCodes.ok
   },
+}
+
+function refuseUnknownTier(tier: string | undefined, { tiers }: PolicyDocument): void {
+  if (tier === undefined || tiers?.names.includes(tier) === true) return
+  const allowed = tiers === undefined ? 'none, the policy has no tiers' : tiers.names.join(', ')
+  throw new UsageError(`--tier ${tier}: allowed is ${allowed}`)
 }
 
 function factsOf(
@@ -123,9 +130,7 @@ function keyIdentity(
   terminal: Terminal,
 ): Identity {
   if (section === undefined) return { apiKey: digestOf(key) }
-  const secret = secretReader(terminal.environment, folder)(section.secret, 'auth.apiKeys.secret')
-  const text = readFileSync(resolve(folder, section.file), 'utf8')
-  const known = apiKeys(text, { ...section, secret }).find(key)
+  const known = knownKeys(section, folder, terminal).find(key)
   if (known === undefined) throw new SettingError('the API key is not known: the answer is 401')
   const { id, organisation, tier } = known
   return {
@@ -135,17 +140,34 @@ function keyIdentity(
   }
 }
 
+/** As the gateway reads them; what is wrong with them is said without a trace. */
+function knownKeys(
+  section: NonNullable<PolicyDocument['auth']['apiKeys']>,
+  folder: string,
+  terminal: Terminal,
+): ApiKeys {
+  try {
+    const readSecret = secretReader(terminal.environment, folder)
+    const secret = readSecret(section.secret, 'auth.apiKeys.secret')
+    return apiKeys(readFileSync(resolve(folder, section.file), 'utf8'), { ...section, secret })
+  } catch (error) {
+    throw new SettingError((error as Error).message)
+  }
+}
+
 function tokenIdentity(
   token: string,
-  { organisationClaim }: NonNullable<PolicyDocument['auth']['jwt']>,
+  { organisationClaim, tierClaim }: NonNullable<PolicyDocument['auth']['jwt']>,
 ): Identity {
   try {
     const claims = decodeJwt(token)
     const organisation = claims[organisationClaim]
+    const tier = tierClaim === undefined ? undefined : claims[tierClaim]
     return {
       claims,
       ...(claims.sub === undefined ? undefined : { user: claims.sub }),
       ...(typeof organisation === 'string' ? { organisation } : undefined),
+      ...(typeof tier === 'string' ? { tier } : undefined),
     }
   } catch {
     throw new SettingError('the bearer token cannot be read: the answer is 401')
@@ -177,7 +199,6 @@ function appliedLines(limit: ExplainedLimit): string[] {
     `  ${limit.name}${mode}: ${amountOf(limit.limit)}${source}; costs ${limit.cost}`,
     `    key ${limit.keyKind}: ${limit.key}${fallback}`,
     ...(limit.within === undefined ? [] : [`    within: ${limit.within}`]),
-    `    in logs: ${limit.keyHash}`,
   ]
 }
 

@@ -7,6 +7,7 @@ import { jsonLogger } from '../gateway/logger.ts'
 import { openPolicy, type PolicySource } from '../policy/policy-source.ts'
 import { secretReader } from '../policy/secrets.ts'
 import { configFromEnvironment, folderOf, otherFiles, refusedPolicy, withSwitch } from './config.ts'
+import { checkNamedFiles } from './named-files.ts'
 import { untilStopped } from './signals.ts'
 import { startError } from './start-error.ts'
 import { type Command, exitCodes, type Terminal, UsageError } from './terminal.ts'
@@ -39,6 +40,7 @@ RATE_LIMIT_ENABLED=false admits everything. SIGTERM and Ctrl+C end requests unde
     })
     const workers = workersOf(values.workers)
     const opened = await openConfig(values.config, terminal)
+    checkNamedFiles(opened.policy.document, folderOf(values.config))
     if (workers > 1) refuseUnshared(opened.policy)
     if (workers > 1 && !isWorker) {
       opened.source?.close()
@@ -108,17 +110,27 @@ async function start(
     announce(service, policy, terminal)
     return service
   } catch (error) {
-    throw startError(error, 'gateway.listen.port, or PORT')
+    throw startError(error, portSetting(error, policy))
   }
+}
+
+/** Which of the listeners it was. */
+function portSetting(error: unknown, { document }: ServicePolicy): string {
+  const { port } = error as { readonly port?: number }
+  if (port === document.gateway.listen.port) return 'gateway.listen.port, or PORT'
+  return port === document.admin?.listen.port ? 'admin.listen.port' : 'decisionApi.listen.port'
 }
 
 function announce(service: RunningService, policy: ServicePolicy, terminal: Terminal): void {
   const { document } = policy
   const targets = Object.values(document.upstreams).flatMap((upstream) => upstream.targets)
-  const lines = [`gateway: ${service.gateway.url} → ${targets.join(', ')}`]
+  const behind = targets.join(', ') || 'no upstream: every request is answered with 404'
+  const lines = [`gateway: ${service.gateway.url} → ${behind}`]
   const isMemory = document.store.mode === 'memory'
   const note = isMemory ? ' (no Redis is configured; each process counts for itself)' : ''
   lines.push(`counters: ${service.store.description}${note}`)
+  if (!service.store.isConnected())
+    lines.push('Redis does not answer: until it does, each limit decides as its onStoreError says')
   if (!document.enabled) lines.push('limiting is turned off: everything is admitted')
   const { decisionApi, admin } = service
   if (decisionApi !== undefined) lines.push(`decision API: port ${decisionApi.address.port}`)

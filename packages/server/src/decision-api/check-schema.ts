@@ -24,7 +24,10 @@ const request = z
       .string()
       .regex(/^[A-Za-z]{1,32}$/)
       .default('GET'),
-    path: text(8_192).startsWith('/').default('/').describe('Without a query.'),
+    path: text(8_192)
+      .regex(/^\/[^?#]*$/, { error: 'allowed is a path that begins with / and has no query' })
+      .default('/')
+      .describe('Without a query; matched as it stands.'),
     ip: text(64).optional().describe('The address of the client.'),
     headers: z.record(text(128), text(8_192)).default({}),
     identity: identity.default({}),
@@ -74,7 +77,7 @@ const limitResult = z.object({ name: z.string(), ...decision })
 
 export const checkResult = z
   .object({
-    outcome: z.enum(['admitted', 'denied', 'unavailable', 'keyless']),
+    outcome: z.enum(['admitted', 'denied', 'unavailable', 'keyless', 'forbidden']),
     allowed: z.boolean(),
     refusedBy: z.string().nullable().describe('The limit that said no.'),
     decision: z.object(decision).nullable().describe('Of the most restrictive limit.'),

@@ -14,6 +14,7 @@ let enforcer: Enforcer
 beforeAll(async () => {
   const policy = parsePolicy({
     upstreams: { api: { targets: ['http://127.0.0.1:1'] } },
+    ipLists: { deny: ['203.0.113.66'], allow: ['203.0.113.77'] },
     limits: [
       { name: 'everyone', key: 'everyone', limit: 1_000, per: '1h' },
       { name: 'per-key', key: 'apiKey', otherwise: 'skip', limit: 2, per: '1h' },
@@ -103,6 +104,21 @@ describe('POST /v1/check', () => {
     expect(results.map(({ allowed }) => allowed)).toEqual([true, true, false])
   })
 
+  test('charges none of several where one is wrong, and says which', async () => {
+    const good = { limits: [{ name: 'per-key', key: ['five'] }] }
+    const { status, body } = await post({ checks: [good, { limits: [{ name: 'none' }] }] })
+    expect(status).toBe(400)
+    expect(body.detail).toBe('checks[1].limits[0].name: no limit of the policy is named "none"')
+    expect((await post({ ...good, peek: true })).body).toMatchObject({ decision: { remaining: 2 } })
+  })
+
+  test('asks the lists of addresses first', async () => {
+    const request = { method: 'POST', ip: '203.0.113.66' }
+    expect((await post({ request })).body).toMatchObject({ outcome: 'forbidden', allowed: false })
+    const exempt = await post({ request: { ...request, ip: '203.0.113.77' } })
+    expect(exempt.body).toMatchObject({ outcome: 'admitted', limits: [] })
+  })
+
   test('says that a key is missing', async () => {
     const { body } = await post({ request: { method: 'POST' } })
     expect(body).toMatchObject({ outcome: 'keyless', allowed: false, refusedBy: 'writes' })
@@ -116,10 +132,14 @@ describe('POST /v1/check', () => {
 
   test.for([
     ['{', 'not JSON'],
+    [{}, 'body: is not allowed; allowed: a mapping with one of request, limits and checks'],
+    ['[]', 'allowed: a mapping'],
+    ['null', 'allowed: a mapping'],
+    [{ request: { path: '/pay?x=1' } }, 'request.path: allowed is a path'],
     [{ limits: [] }, 'limits'],
     [{ request: { path: 'no-slash' } }, 'request.path'],
     [{ request: {}, cost: 2 }, 'cost'],
-    [{ request: { ip: 'here' } }, 'request.ip: not an IP address'],
+    [{ request: { ip: 'here' } }, 'request.ip: "here" is not allowed; allowed: an IP address'],
     [{ limits: [{ name: 'none' }] }, 'no limit of the policy is named "none"'],
     [{ limits: [{ name: 'per-key', key: [] }] }, 'per-key is counted by apiKey'],
     [{ limits: [{ name: 'slots' }] }, 'concurrency limit'],
@@ -137,6 +157,15 @@ describe('POST /v1/check', () => {
 })
 
 describe('the token', () => {
+  test.for(['Bearer', 'bearer', 'BEARER '])('comes after %j', async (scheme) => {
+    const response = await fetch(`http://127.0.0.1:${api.address.port}/v1/check`, {
+      method: 'POST',
+      headers: { authorization: `${scheme} ${TOKEN}` },
+      body: '{"request":{}}',
+    })
+    expect(response.status).toBe(200)
+  })
+
   test.for([undefined, '', 'wrong', `${TOKEN}x`])('%j is no token', async (token) => {
     const { status, body } = await post({ request: {} }, token ?? '')
     expect({ status, body }).toMatchObject({ status: 401, body: { title: 'Unauthorized' } })
@@ -154,9 +183,12 @@ test('the OpenAPI document describes both shapes and is public', async () => {
   const document = (await response.json()) as {
     openapi: string
     paths: Record<string, unknown>
-    components: { schemas: { Check: { anyOf: unknown[] } } }
+    components: {
+      schemas: { Check: { anyOf: unknown[] }; Batch: { properties: { checks: object } } }
+    }
   }
   expect(document.openapi).toBe('3.1.0')
-  expect(Object.keys(document.paths)).toEqual(['/v1/check'])
+  expect(Object.keys(document.paths)).toEqual(['/v1/check', '/health', '/openapi.json'])
   expect(document.components.schemas.Check.anyOf).toHaveLength(2)
+  expect(document.components.schemas.Batch.properties.checks).toMatchObject({ maxItems: 3 })
 })

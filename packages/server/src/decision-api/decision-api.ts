@@ -18,7 +18,8 @@ export interface DecisionApiOptions {
   readonly bodyBytesMax: number
   /** Of the program, for the document. */
   readonly version: string
-  judge(check: Check): Promise<CheckResult> | CheckResult
+  /** Throws where it cannot be judged; charges nothing before what it returns is called. */
+  judge(check: Check): () => Promise<CheckResult>
 }
 
 /** What is wrong with a request; the message is for the caller. */
@@ -33,7 +34,7 @@ export class BadRequest extends Error {
 
 export function startDecisionApi(options: DecisionApiOptions): Promise<HttpDoor> {
   const isAuthorised = tokenCheck(options.token)
-  const document = JSON.stringify(openApiDocument(options.version))
+  const document = JSON.stringify(openApiDocument(options.version, options.batchMax))
   return openDoor((request, response) => {
     answer(request, options, isAuthorised, document).then(
       (body) => send(response, 200, 'application/json', body),
@@ -58,16 +59,33 @@ async function answer(
   if (request.url !== '/v1/check') throw new BadRequest(404, 'There is POST /v1/check.')
   if (request.method !== 'POST') throw new BadRequest(405, 'Use POST.')
   const { checks, isBatch } = parseBody(await bodyOf(request, options.bodyBytesMax), options)
-  const results = await Promise.all(checks.map((one) => options.judge(one)))
+  const judges = checks.map((one, at) => prepared(one, isBatch ? `checks[${at}].` : '', options))
+  const results = await Promise.all(judges.map((judge) => judge()))
   return JSON.stringify(isBatch ? { results } : results[0])
 }
+
+function prepared(one: Check, place: string, { judge }: DecisionApiOptions) {
+  try {
+    return judge(one)
+  } catch (error) {
+    if (!(error instanceof BadRequest)) throw error
+    throw new BadRequest(error.status, `${place}${error.message}`)
+  }
+}
+
+const shapes = ['request', 'limits', 'checks']
 
 function parseBody(
   text: string,
   { batchMax }: DecisionApiOptions,
 ): { readonly checks: readonly Check[]; readonly isBatch: boolean } {
   const value = parseJson(text)
-  const isBatch = typeof value === 'object' && value !== null && 'checks' in value
+  const isMapping = typeof value === 'object' && value !== null
+  if (!isMapping || !shapes.some((name) => name in value)) {
+    const allowed = 'a mapping with one of request, limits and checks'
+    throw new BadRequest(400, `body: is not allowed; allowed: ${allowed}`)
+  }
+  const isBatch = 'checks' in value
   const schema = isBatch ? z.strictObject({ checks: z.array(check).min(1).max(batchMax) }) : check
   const parsed = schema.safeParse(value)
   if (!parsed.success) throw new BadRequest(400, issuesOf(parsed.error))
@@ -119,8 +137,12 @@ async function bodyOf(request: IncomingMessage, bytesMax: number): Promise<strin
 /** Digests have one length, and comparing them tells nothing of the token. */
 function tokenCheck(token: string): (header: string | undefined) => boolean {
   const digest = (text: string) => createHash('sha256').update(text).digest()
-  const expected = digest(`Bearer ${token}`)
-  return (header) => header !== undefined && timingSafeEqual(digest(header), expected)
+  const expected = digest(token)
+  return (header = '') => {
+    // https://www.rfc-editor.org/rfc/rfc9110#section-11.1: the scheme in any case.
+    const sent = /^bearer +(.*)$/i.exec(header)?.[1]
+    return sent !== undefined && timingSafeEqual(digest(sent), expected)
+  }
 }
 
 const titles: Readonly<Record<number, string>> = {

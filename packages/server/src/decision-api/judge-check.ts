@@ -2,14 +2,36 @@
 
 import type { AppliedLimit, Decision, MaybePromise } from 'tidegate'
 import { parseIp } from 'tidegate/http'
+import { unlimited } from '../policy/charge-group.ts'
 import type { Enforcer } from '../policy/enforcer.ts'
 import type { Identity, RequestFacts } from '../policy/request-facts.ts'
 import type { Verdict } from '../policy/verdict.ts'
 import type { Check, CheckResult } from './check-schema.ts'
 import { BadRequest } from './decision-api.ts'
 
-export async function judgeCheck(enforcer: Enforcer, check: Check): Promise<CheckResult> {
-  const verdict = await verdictOf(enforcer, check)
+/**
+ * Throws where the check cannot be judged. What it returns judges and charges: until that is
+ * called, nothing has happened.
+ */
+export function judgeCheck(enforcer: Enforcer, check: Check): () => Promise<CheckResult> {
+  const judge = 'request' in check ? ofRequest(enforcer, check) : ofNames(enforcer, check)
+  return async () => {
+    const verdict = await judge()
+    return verdict === 'forbidden' ? forbidden : resultOf(verdict)
+  }
+}
+
+/** Of an address on the deny list. */
+const forbidden: CheckResult = {
+  outcome: 'forbidden',
+  allowed: false,
+  refusedBy: null,
+  decision: null,
+  limits: [],
+  shadowed: [],
+}
+
+async function resultOf(verdict: Verdict): Promise<CheckResult> {
   // Nobody could give them back later: whether there was room is what is answered.
   verdict.release?.()
   await verdict.shadowing
@@ -24,26 +46,28 @@ export async function judgeCheck(enforcer: Enforcer, check: Check): Promise<Chec
   }
 }
 
-async function verdictOf(enforcer: Enforcer, check: Check): Promise<Verdict> {
-  if ('request' in check) return judgeRequest(enforcer, check)
-  const { limits, cost, tier, peek } = check
-  const result = await enforcer.check({
+function ofNames(
+  enforcer: Enforcer,
+  { limits, cost, tier, peek }: Extract<Check, { limits: unknown }>,
+): () => MaybePromise<Verdict> {
+  const prepared = enforcer.prepare({
     limits: limits.map(({ name, key, cost: own }) => ({ name, key, cost: own ?? cost })),
     peek,
     ...(tier === undefined ? undefined : { tier }),
   })
-  if (result.ok) return result.verdict
-  throw new BadRequest(400, result.problem)
+  if (!prepared.ok) throw new BadRequest(400, prepared.problem)
+  return () => prepared.judge()
 }
 
-function judgeRequest(
+function ofRequest(
   enforcer: Enforcer,
   { request }: Extract<Check, { request: unknown }>,
-): MaybePromise<Verdict> {
+): () => MaybePromise<Verdict | 'forbidden'> {
   const { method, path, headers, identity } = request
   const ip = request.ip === undefined ? undefined : parseIp(request.ip)?.text
   if (request.ip !== undefined && ip === undefined) {
-    throw new BadRequest(400, 'request.ip: not an IP address')
+    const shown = JSON.stringify(request.ip)
+    throw new BadRequest(400, `request.ip: ${shown} is not allowed; allowed: an IP address`)
   }
   const fields = new Map(
     Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]),
@@ -55,7 +79,11 @@ function judgeRequest(
     identity: definedOf(identity),
     header: (name) => fields.get(name),
   }
-  return enforcer.judge(facts)
+  return () => {
+    const listed = enforcer.ipVerdict(ip)
+    if (listed === 'deny') return 'forbidden'
+    return listed === 'allow' ? unlimited : enforcer.judge(facts)
+  }
 }
 
 function definedOf(identity: Readonly<Record<string, unknown>>): Identity {

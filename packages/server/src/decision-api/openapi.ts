@@ -3,7 +3,7 @@
 import { z } from 'zod'
 import { check, checkResult } from './check-schema.ts'
 
-export function openApiDocument(version: string): object {
+export function openApiDocument(version: string, batchMax: number): object {
   const input = z.toJSONSchema(check, { io: 'input', unrepresentable: 'any' })
   const output = z.toJSONSchema(checkResult, { unrepresentable: 'any' })
   const { $schema: _in, ...checkBody } = input
@@ -15,16 +15,21 @@ export function openApiDocument(version: string): object {
       version,
       description: 'Asks the limits of a policy about a request, from any language.',
     },
-    paths: { '/v1/check': { post: operation() } },
+    paths: {
+      '/v1/check': { post: operation() },
+      '/health': { get: publicOperation('health', 'Whether the process lives') },
+      '/openapi.json': { get: publicOperation('openapi', 'This document') },
+    },
     components: {
       securitySchemes: { token: { type: 'http', scheme: 'bearer' } },
       schemas: {
         Check: checkBody,
         Result: resultBody,
-        Batch: list('checks', 'Check'),
+        Batch: list('checks', 'Check', { minItems: 1, maxItems: batchMax }),
         Results: list('results', 'Result'),
         Problem: {
           type: 'object',
+          required: ['title', 'status', 'detail'],
           properties: {
             title: { type: 'string' },
             status: { type: 'integer' },
@@ -48,6 +53,7 @@ function operation(): object {
     },
   })
   return {
+    operationId: 'check',
     summary: 'Judge and charge one request, or several that do not depend on one another',
     security: [{ token: [] }],
     requestBody: { required: true, content: json('Check', 'Batch') },
@@ -56,14 +62,22 @@ function operation(): object {
       400: problem('The body is not what it has to be; the detail names the place.'),
       401: problem('The token is missing or wrong.'),
       413: problem('The body is too large.'),
+      500: problem('The store refuses to be used in this way; the log says why.'),
     },
   }
 }
 
-function list(field: string, name: string): object {
+function publicOperation(operationId: string, summary: string): object {
+  const content = { 'application/json': { schema: { type: 'object' } } }
+  return { operationId, summary, security: [], responses: { 200: { description: 'OK', content } } }
+}
+
+function list(field: string, name: string, bounds: object = {}): object {
+  const items = { $ref: `#/components/schemas/${name}` }
   return {
     type: 'object',
     required: [field],
-    properties: { [field]: { type: 'array', items: { $ref: `#/components/schemas/${name}` } } },
+    additionalProperties: false,
+    properties: { [field]: { type: 'array', items, ...bounds } },
   }
 }

@@ -13,7 +13,14 @@ import type { CompiledLimit, Now } from './compiled-limit.ts'
 import { type Explanation, explain } from './explain.ts'
 import { compileIpLists, type IpVerdict } from './ip-lists.ts'
 import { readKey } from './key-of.ts'
-import { checkNamed, type NamedCheck, type NamedCheckResult } from './named-check.ts'
+import {
+  checkNamed,
+  type NamedCheck,
+  type NamedCheckContext,
+  type NamedCheckResult,
+  type PreparedCheck,
+  prepareNamed,
+} from './named-check.ts'
 import type { PolicyObserver } from './policy-observer.ts'
 import type { RequestFacts } from './request-facts.ts'
 import type { TierTable } from './tier-table.ts'
@@ -29,6 +36,8 @@ export interface Enforcer {
   explain(facts: RequestFacts): MaybePromise<Explanation>
   /** Judges and charges limits by their names, for those who know the keys themselves. */
   check(asked: NamedCheck): MaybePromise<NamedCheckResult>
+  /** The same in two steps, for several of which none is to be charged where one is wrong. */
+  prepare(asked: NamedCheck): PreparedCheck
   /** The tiers of callers, for the enforcer that comes after. */
   readonly tiers: Tiers
   /** To be called when nobody asks any more; verdicts under way are not lost. The store stays. */
@@ -116,17 +125,25 @@ class PolicyEnforcer implements Enforcer {
   }
 
   check(asked: NamedCheck): MaybePromise<NamedCheckResult> {
-    return checkNamed(asked, {
+    return checkNamed(asked, this.#namedContext())
+  }
+
+  prepare(asked: NamedCheck): PreparedCheck {
+    return prepareNamed(asked, this.#namedContext())
+  }
+
+  close(): void {
+    this.tiers.close()
+  }
+
+  #namedContext(): NamedCheckContext {
+    return {
       policy: this.#policy,
       isEnabled: this.#document.enabled,
       tiers: this.#document.tiers,
       context: this.#context,
       now: this.#now,
-    })
-  }
-
-  close(): void {
-    this.tiers.close()
+    }
   }
 
   #match(facts: RequestFacts): readonly Matched[] {

@@ -14,7 +14,7 @@ const DURATION_MS_MAX = 366 * unitsMs.d
 
 /** A time such as `250ms`, `10s` or `5m`, or whole milliseconds; parsed into milliseconds. */
 export const duration = z
-  .union([z.string(), z.number()])
+  .union([z.string().meta({ pattern: '^[0-9]{1,15}(ms|s|m|h|d)$' }), z.number()])
   .meta({ examples: ['250ms', '10s', '5m'] })
   .transform((value, context) => {
     const parsed = typeof value === 'number' ? value : withUnit(value, unitsMs)
@@ -24,7 +24,7 @@ export const duration = z
 
 /** A number of bytes such as `16kb` or `10mb`. */
 export const byteSize = z
-  .union([z.string(), z.number()])
+  .union([z.string().meta({ pattern: '^[0-9]{1,15}([kKmMgG]?[bB])$' }), z.number()])
   .meta({ examples: ['16kb', '10mb'] })
   .transform((value, context) => {
     const parsed = typeof value === 'number' ? value : withUnit(value.toLowerCase(), unitsBytes)
@@ -74,15 +74,18 @@ export const fileName = z.string().min(1).max(4_096)
 
 /** A secret stands in the environment or in a file of its own, never in the policy. */
 export const secret = z
-  .union([
-    z.strictObject({
-      env: z
-        .string()
-        .regex(/^[A-Za-z_][A-Za-z0-9_]*$/, { error: 'the name of an environment variable' })
-        .describe('The environment variable that has it.'),
-    }),
-    z.strictObject({ file: fileName.describe('The file that has it and nothing else.') }),
-  ])
+  .union(
+    [
+      z.strictObject({
+        env: z
+          .string()
+          .regex(/^[A-Za-z_][A-Za-z0-9_]*$/, { error: 'the name of an environment variable' })
+          .describe('The environment variable that has it.'),
+      }),
+      z.strictObject({ file: fileName.describe('The file that has it and nothing else.') }),
+    ],
+    { error: '{ env: NAME } or { file: PATH }' },
+  )
   .describe('Where a secret is: `{ env: NAME }` or `{ file: PATH }`.')
 
 export type Secret = z.output<typeof secret>

@@ -94,7 +94,7 @@ const apiKeys = z.strictObject({
 const jwt = z
   .strictObject({
     jwksUrl: z
-      .url({ protocol: /^https?$/ })
+      .url({ protocol: /^https?$/, error: 'a URL that begins with https:// or http://' })
       .optional()
       .describe('Where the public keys are.'),
     jwksFile: fileName.optional().describe('A file with the public keys, instead of a URL.'),
@@ -144,9 +144,10 @@ export const authSection = z
   })
   .prefault({})
 
+const originError = 'an origin such as http://127.0.0.1:8081'
 const target = z
-  .url({ protocol: /^https?$/ })
-  .refine((text) => isOrigin(text), { error: 'an origin such as http://127.0.0.1:8081' })
+  .url({ protocol: /^https?$/, error: originError, abort: true })
+  .refine((text) => isOrigin(text), { error: originError })
 
 const upstream = z.strictObject({
   targets: z.array(target).min(1).max(64).describe('Where requests go, in turns.'),

@@ -24,8 +24,11 @@ describe('the JSON Schema', () => {
 })
 
 describe('a policy in the documents is valid:', () => {
-  const guide = readFileSync(new URL('docs/keys-and-tiers.md', root), 'utf8')
-  const snippets = Array.from(guide.matchAll(/```yaml\n(.*?)```/gs), ([, text = '']) => text)
+  const pages = ['README.md', 'gateway.md', 'keys-and-tiers.md', 'decision-api.md']
+  const snippets = pages.flatMap((page) => {
+    const text = readFileSync(new URL(page === 'README.md' ? page : `docs/${page}`, root), 'utf8')
+    return Array.from(text.matchAll(/```yaml\n(.*?)```/gs), ([, snippet = '']) => snippet)
+  })
   const sample = readFileSync(new URL('examples/tidegate.yaml', root), 'utf8')
 
   test.each([...snippets, sample])('%.60s', (text) => {
@@ -33,7 +36,7 @@ describe('a policy in the documents is valid:', () => {
     expect(result.ok ? [] : result.problems.map(({ message }) => message)).toEqual([])
   })
 
-  it('and there are some', () => expect(snippets.length).toBeGreaterThan(2))
+  it('and there are some', () => expect(snippets.length).toBeGreaterThan(8))
 })
 
 /** A mapping is explained by its fields, where nothing else is said of it. */

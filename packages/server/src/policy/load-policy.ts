@@ -2,7 +2,7 @@
 
 import { createHash } from 'node:crypto'
 import { open } from 'node:fs/promises'
-import { basename, dirname, resolve } from 'node:path'
+import { dirname, resolve } from 'node:path'
 import { type PolicyProblem, problemAt } from './policy-problem.ts'
 import { type PolicyReaders, readAtOnce } from './policy-readers.ts'
 import type { PolicyDocument } from './policy-schema.ts'
@@ -40,15 +40,14 @@ export async function loadPolicy(
   readers: PolicyReaders = readAtOnce,
 ): Promise<LoadResult> {
   const path = resolve(file)
-  const name = basename(path)
   const digest = createHash('sha256')
   const text = await readText(path, YAML_BYTES_MAX, digest)
   const files = [path]
   const refuse = (problems: readonly PolicyProblem[]): LoadResult => {
     return { ok: false, problems, files, hash: digest.digest('hex') }
   }
-  if (text instanceof FileProblem) return refuse([text.at(name)])
-  const read = await readers.policy(text, name)
+  if (text instanceof FileProblem) return refuse([text.at(file)])
+  const read = await readers.policy(text, file)
   if (!read.ok) return refuse(read.problems)
   const { document } = read
   for (const other of otherFiles(document)) {

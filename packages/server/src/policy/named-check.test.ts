@@ -89,30 +89,39 @@ describe('a check by name', () => {
   })
 
   test.each<[NamedCheck, string]>([
-    [{ limits: [{ name: 'x' }] }, 'limits: no limit of the policy is named "x"'],
-    [{ limits: [{ name: 'global' }, { name: 'global' }] }, 'limits: global stands there twice'],
+    [{ limits: [{ name: 'x' }] }, 'limits[0].name: no limit of the policy is named "x"'],
+    [
+      { limits: [{ name: 'global' }, { name: 'global' }] },
+      'limits[1].name: global stands there twice',
+    ],
     [
       { limits: [{ name: 'slots' }] },
-      'limits: slots is a concurrency limit, which only the gateway can hold',
+      'limits[0].name: slots is a concurrency limit, which only the gateway can hold',
     ],
     [
       { limits: [{ name: 'org' }] },
-      'key: org is counted by organisation, so the key is a text for each part of that',
+      'limits[0].key: org is counted by organisation, so the key is a text for each part of that',
     ],
     [
       { limits: [{ name: 'pair', key: ['ada'] }] },
-      'key: pair is counted by [user, path], so the key is a text for each part of that',
+      'limits[0].key: pair is counted by [user, path], so the key is a text for each part of that',
     ],
     [
       { limits: [{ name: 'org', key: [''] }] },
-      'key: org is counted by organisation, so the key is a text for each part of that',
+      'limits[0].key: org is counted by organisation, so the key is a text for each part of that',
     ],
     [
       { limits: [{ name: 'key', key: ['k'] }] },
       'limits: key lies within org, so that one is needed too',
     ],
-    [{ limits: [{ name: 'global' }], cost: -1 }, 'cost: allowed is a whole number from 0'],
-    [{ limits: [{ name: 'global' }], tier: 'gold' }, 'tier: not known; allowed: free, premium'],
+    [
+      { limits: [{ name: 'global' }], cost: -1 },
+      'limits[0].cost: -1 is not allowed; allowed: a whole number from 0',
+    ],
+    [
+      { limits: [{ name: 'global' }], tier: 'gold' },
+      'tier: "gold" is not known; allowed: free, premium',
+    ],
   ])('%j is refused', (asked, problem) => {
     expect(setup().check(asked)).toEqual({ ok: false, problem })
   })

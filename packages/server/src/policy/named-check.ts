@@ -28,10 +28,16 @@ export interface NamedCheck {
   readonly peek?: boolean
 }
 
-export type NamedCheckResult =
-  | { readonly ok: true; readonly verdict: Verdict }
-  /** What is wrong with the question, as a sentence. */
-  | { readonly ok: false; readonly problem: string }
+/** What is wrong with the question: its place and a sentence. */
+interface NamedProblem {
+  readonly ok: false
+  readonly problem: string
+}
+
+export type NamedCheckResult = { readonly ok: true; readonly verdict: Verdict } | NamedProblem
+
+/** A question that can be answered; nothing is charged before `judge` is called. */
+export type PreparedCheck = { readonly ok: true; judge(): MaybePromise<Verdict> } | NamedProblem
 
 export interface NamedCheckContext {
   readonly policy: CompiledPolicy
@@ -50,14 +56,26 @@ interface Named {
 
 export function checkNamed(
   asked: NamedCheck,
-  { policy, isEnabled, tiers, context, now }: NamedCheckContext,
+  context: NamedCheckContext,
 ): MaybePromise<NamedCheckResult> {
+  const prepared = prepareNamed(asked, context)
+  if (!prepared.ok) return prepared
+  const verdict = prepared.judge()
+  if (verdict instanceof Promise) return verdict.then((found) => ({ ok: true, verdict: found }))
+  return { ok: true, verdict }
+}
+
+export function prepareNamed(
+  asked: NamedCheck,
+  { policy, isEnabled, tiers, context, now }: NamedCheckContext,
+): PreparedCheck {
   const named = namedOf(asked, policy)
   if (typeof named === 'string') return { ok: false, problem: named }
   const { tier = tiers?.default ?? '', peek = false } = asked
   if (tier !== '' && tiers?.names.includes(tier) !== true) {
     const allowed = tiers === undefined ? 'this policy has none' : tiers.names.join(', ')
-    return { ok: false, problem: `tier: not known; allowed: ${allowed}` }
+    const problem = `tier: ${JSON.stringify(tier)} is not known; allowed: ${allowed}`
+    return { ok: false, problem }
   }
   const enforced: Asked[] = []
   const shadows: Asked[] = []
@@ -73,28 +91,30 @@ export function checkNamed(
     const list = compiled.isShadow ? shadows : enforced
     list.push({ compiled, charge })
   }
-  if (enforced.length === 0 && shadows.length === 0) return { ok: true, verdict: unlimited }
-  const verdict = chargeGroup(enforced, shadows, context, peek ? 'peek' : 'all')
-  if (verdict instanceof Promise) return verdict.then((found) => ({ ok: true, verdict: found }))
-  return { ok: true, verdict }
+  if (enforced.length === 0 && shadows.length === 0) return { ok: true, judge: () => unlimited }
+  const mode = peek ? 'peek' : 'all'
+  return { ok: true, judge: () => chargeGroup(enforced, shadows, context, mode) }
 }
 
 function namedOf(asked: NamedCheck, policy: CompiledPolicy): readonly Named[] | string {
   const named: Named[] = []
-  for (const { name, key = [], cost = asked.cost ?? 1 } of asked.limits) {
+  for (const [at, { name, key = [], cost = asked.cost ?? 1 }] of asked.limits.entries()) {
+    const place = `limits[${at}]`
     const compiled = policy.byName.get(name)
     if (compiled === undefined)
-      return `limits: no limit of the policy is named ${JSON.stringify(name)}`
+      return `${place}.name: no limit of the policy is named ${JSON.stringify(name)}`
     if (named.some((other) => other.compiled === compiled))
-      return `limits: ${name} stands there twice`
+      return `${place}.name: ${name} stands there twice`
     if (compiled.section.algorithm === 'concurrency') {
-      return `limits: ${name} is a concurrency limit, which only the gateway can hold`
+      return `${place}.name: ${name} is a concurrency limit, which only the gateway can hold`
     }
-    if (!Number.isSafeInteger(cost) || cost < 0) return 'cost: allowed is a whole number from 0'
+    if (!Number.isSafeInteger(cost) || cost < 0)
+      return `${place}.cost: ${cost} is not allowed; allowed: a whole number from 0`
     const text = keyOf(compiled, key)
     if (text === undefined) {
       const { label = '' } = compiled.key.alternatives[0] ?? {}
-      return `key: ${name} is counted by ${label}, so the key is a text for each part of that`
+      const why = `${name} is counted by ${label}, so the key is a text for each part of that`
+      return `${place}.key: ${why}`
     }
     named.push({ compiled, key: text, cost })
   }

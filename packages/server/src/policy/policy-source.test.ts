@@ -119,7 +119,7 @@ describe('a policy file', () => {
     writeFileSync(file, policy(-1))
     await until('the refusal was told', async () => refusals.length === 1)
     expect(refusals).toEqual([
-      'tidegate.yaml:1:43 limits[0].limit: -1 is not allowed; ' +
+      `${file}:1:43 limits[0].limit: -1 is not allowed; ` +
         'allowed: a whole number from 0 to 9007199254740991',
     ])
     await source.reload()
@@ -139,7 +139,7 @@ describe('a policy file', () => {
     const { source, policies, refusals } = await open()
     rmSync(file)
     await until('it was told', async () => refusals.length === 1)
-    expect(refusals).toEqual(['tidegate.yaml:1:1 there is no such file'])
+    expect(refusals).toEqual([`${file}:1:1 there is no such file`])
     writeFileSync(file, policy(1))
     await source.reload()
     expect(policies).toEqual([])
@@ -201,10 +201,10 @@ describe('loading a policy', () => {
       const loaded = await loadPolicy(path)
       return loaded.ok ? [] : loaded.problems.map(({ message }) => message)
     }
-    expect(await told(file)).toEqual(['tidegate.yaml:1:1 there is no such file'])
+    expect(await told(file)).toEqual([`${file}:1:1 there is no such file`])
     expect((await told(folder))[0]).toMatch(/:1:1 is not a file$/)
     writeFileSync(file, ' '.repeat(262_145))
-    expect(await told(file)).toEqual(['tidegate.yaml:1:1 is too large; allowed: 262144 bytes'])
+    expect(await told(file)).toEqual([`${file}:1:1 is too large; allowed: 262144 bytes`])
   })
 
   it('lets others work while another thread reads a long one', async () => {

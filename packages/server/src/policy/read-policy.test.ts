@@ -257,6 +257,11 @@ describe('a mistake is told with its place, the value and what is allowed:', () 
       'tidegate.yaml:1:19 ipLists.deny[0]: "10.0.0.0/33" is not allowed; ' +
         'allowed: an address or a CIDR such as 10.0.0.0/8 or 2001:db8::/32',
     ],
+    [
+      'upstreams: { a: { targets: [127.0.0.1:8081] } }\n',
+      'tidegate.yaml:1:29 upstreams.a.targets[0]: "127.0.0.1:8081" is not allowed; ' +
+        'allowed: an origin such as http://127.0.0.1:8081',
+    ],
     ['version: 2\n', 'tidegate.yaml:1:10 version: 2 is not allowed; allowed: 1'],
     ['limits:\n', 'tidegate.yaml:1:8 limits: null is not allowed; allowed: a list'],
     ['- a\n', 'tidegate.yaml:1:1 a list is not allowed; allowed: a mapping'],
@@ -279,7 +284,9 @@ describe('a mistake is told with its place, the value and what is allowed:', () 
   it('without what may be a secret', () => {
     const text = 'store: { mode: standalone, addresses: [a:1], password: hunter2 }\n'
     const [line = ''] = messages(text)
-    expect(line).toContain('store.password: the value is not allowed')
+    expect(line).toContain(
+      'store.password: the value is not allowed; allowed: { env: NAME } or { file: PATH }',
+    )
     expect(line).not.toContain('hunter2')
   })
 

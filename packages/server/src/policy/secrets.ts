@@ -17,7 +17,8 @@ export function secretReader(
   return (secret, path) => {
     const text = 'env' in secret ? environment[secret.env] : fromFile(resolve(folder, secret.file))
     const place = 'env' in secret ? `environment variable ${secret.env}` : `file ${secret.file}`
-    if (text === undefined || text.length === 0) throw new Error(`${path}: the ${place} is not set`)
+    const lack = 'env' in secret ? 'is not set' : 'is empty or cannot be read'
+    if (text === undefined || text.length === 0) throw new Error(`${path}: the ${place} ${lack}`)
     if (text.length <= SECRET_LENGTH_MAX) return text
     throw new Error(`${path}: the ${place} has more than ${SECRET_LENGTH_MAX} characters`)
   }

@@ -1,7 +1,8 @@
 /**
- * What waits is written into as few script calls as can be: plain charges, nearly all there are, and
- * leases of token buckets by the scripts made for them, everything else by the general one, where
- * requests for the same counter become one charge and groups of the same shape are described once.
+ * What waits is written into as few script calls as can be: plain charges, nearly all there are,
+ * and leases of token buckets by the scripts made for them, everything else by the general one,
+ * where requests for the same counter become one charge and groups of the same shape are described
+ * once.
  */
 
 import { LEASE_MARK } from '../../algorithms/holds.ts'
