@@ -3,30 +3,39 @@
  * all transfers that are waiting for their client; what waits for an upstream is not looked at.
  */
 
+import { readSendQueues, type SendQueues } from './send-queues.ts'
+
 /** Long enough for a hiccup of a network, short enough that slow clients do not pile up. */
 export const LOOK_INTERVAL_MS = 5_000
 
-/** Called at every interval until it is forgotten. */
-export type Look = () => void
+/** Called at every interval until it is forgotten, with what the system has still to send. */
+export type Look = (queues: SendQueues | undefined) => void
 
 export class SlowClients {
   readonly #looks = new Set<Look>()
+  readonly #readQueues: () => Promise<SendQueues | undefined>
   #timer: NodeJS.Timeout | undefined
+
+  constructor(readQueues = readSendQueues) {
+    this.#readQueues = readQueues
+  }
 
   watch(look: Look): void {
     this.#looks.add(look)
-    this.#timer ??= setInterval(() => this.#lookAtAll(), LOOK_INTERVAL_MS).unref()
+    this.#timer ??= setInterval(() => void this.#lookAtAll(), LOOK_INTERVAL_MS).unref()
   }
 
   forget(look: Look): void {
     this.#looks.delete(look)
   }
 
-  #lookAtAll(): void {
+  async #lookAtAll(): Promise<void> {
     if (this.#looks.size === 0) {
       clearInterval(this.#timer)
       this.#timer = undefined
+      return
     }
-    for (const look of this.#looks) look()
+    const queues = await this.#readQueues()
+    for (const look of this.#looks) look(queues)
   }
 }
