@@ -169,7 +169,7 @@ describe('HTTP/2', () => {
   })
 
   test('is told to open no more streams when the gateway stops', async () => {
-    const { authority, gateway } = await start({
+    const { authority, upstream, gateway } = await start({
       answer: (_request, response) => void setTimeout(() => response.end('late'), 200),
     })
     const session = sessionTo(gateway.url, authority)
@@ -178,7 +178,7 @@ describe('HTTP/2', () => {
       goaway = code
     })
     const asked = ask2(session, {})
-    await until('it is under way', () => session.state.nextStreamID !== 1)
+    await until('it is under way', () => upstream.seen.length === 1)
     const closed = gateway.close()
     expect(await asked).toMatchObject({ status: 200, body: 'late' })
     await closed
