@@ -130,7 +130,7 @@ describe.each(Object.entries(outages))('with Redis %s', { retry: 1 }, (_, breakI
   })
 })
 
-test('with Redis slowed to about the deadline, every answer is in time', async () => {
+test('with Redis slowed to about the deadline, every answer is in time', { retry: 1 }, async () => {
   const observed = await callsWhile(() => proxy.set({ latencyMs: 3, jitterMs: 2 }))
   expect(lateOf(observed)).toEqual([])
   const { undeclared, open, closed, shadow } = outcomesOf(observed)
