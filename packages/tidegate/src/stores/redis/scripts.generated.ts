@@ -964,14 +964,15 @@ export const chargeScript: RedisScript = {
 }
 
 export const chargeTokenBucketScript: RedisScript = {
-  sha1: '55957f58ed4f70e8319c3c77c82f3382ca93e72d',
+  sha1: 'cb626864490539a5c757f9f27b28d5126dd63f08',
   text: [
   "local call, pcall, ceil, format = redis.call, redis.pcall, math.ceil, string.format",
   "local scale, rate = tonumber(ARGV[2]), tonumber(ARGV[3])",
   "local capacity, wanted = tonumber(ARGV[1]) * scale, tonumber(ARGV[4] or 1) * scale",
-  "local now = tonumber(ARGV[5])",
+  "local given_time = ARGV[5]",
+  "local now = tonumber(given_time)",
   "if not now then",
-  "local time = call('TIME')",
+  "local time = redis.call('TIME')",
   "local us = tonumber(time[2])",
   "now = time[1] * 1000 + (us - us % 1000) / 1000",
   "end",
@@ -1061,13 +1062,14 @@ export const chargeTokenBucketScript: RedisScript = {
 }
 
 export const chargeSlidingWindowScript: RedisScript = {
-  sha1: '6d334ab172757cfb09fe4b75f56b177c47eb0fdc',
+  sha1: '4a8a9465efd35686c77a378c3de636cf82178bdc',
   text: [
   "local call, format = redis.call, string.format",
   "local limit, per, cost = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3] or 1)",
-  "local now = tonumber(ARGV[4])",
+  "local given_time = ARGV[4]",
+  "local now = tonumber(given_time)",
   "if not now then",
-  "local time = call('TIME')",
+  "local time = redis.call('TIME')",
   "local us = tonumber(time[2])",
   "now = time[1] * 1000 + (us - us % 1000) / 1000",
   "end",
@@ -1108,13 +1110,14 @@ export const chargeSlidingWindowScript: RedisScript = {
 }
 
 export const chargeFixedWindowScript: RedisScript = {
-  sha1: 'fee29deae9b54def29dc558eaa02a919e1ede0ca',
+  sha1: '1ace50aac104830d588c45cc628a0db0a05f05a9',
   text: [
   "local call = redis.call",
   "local limit, per, cost = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3] or 1)",
-  "local now = tonumber(ARGV[4])",
+  "local given_time = ARGV[4]",
+  "local now = tonumber(given_time)",
   "if not now then",
-  "local time = call('TIME')",
+  "local time = redis.call('TIME')",
   "local us = tonumber(time[2])",
   "now = time[1] * 1000 + (us - us % 1000) / 1000",
   "end",

@@ -13,12 +13,8 @@
 ]]
 local call, format = redis.call, string.format
 local limit, per, cost = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3] or 1)
-local now = tonumber(ARGV[4])
-if not now then
-  local time = call('TIME')
-  local us = tonumber(time[2])
-  now = time[1] * 1000 + (us - us % 1000) / 1000
-end
+local given_time = ARGV[4]
+-- @include given-time
 local LIFETIME_MAX = 34560000000
 local start = now - now % per
 local left = start + per - now

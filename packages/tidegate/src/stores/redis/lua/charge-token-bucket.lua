@@ -19,12 +19,8 @@
 local call, pcall, ceil, format = redis.call, redis.pcall, math.ceil, string.format
 local scale, rate = tonumber(ARGV[2]), tonumber(ARGV[3])
 local capacity, wanted = tonumber(ARGV[1]) * scale, tonumber(ARGV[4] or 1) * scale
-local now = tonumber(ARGV[5])
-if not now then
-  local time = call('TIME')
-  local us = tonumber(time[2])
-  now = time[1] * 1000 + (us - us % 1000) / 1000
-end
+local given_time = ARGV[5]
+-- @include given-time
 local EXACT_MAX, LIFETIME_MAX = 9007199254740991, 34560000000
 local HEAD, HEAD_BYTES = '<dI2I6I5I6I6I2', 35
 local count, reply = #KEYS, {}
