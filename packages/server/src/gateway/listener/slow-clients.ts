@@ -8,11 +8,13 @@ import { readSendQueues, type SendQueues } from './send-queues.ts'
 /** Long enough for a hiccup of a network, short enough that slow clients do not pile up. */
 export const LOOK_INTERVAL_MS = 5_000
 
-/** Called at every interval until it is forgotten, with what the system has still to send. */
+/** Called at every interval until it is forgotten; with what the system has to send, if known. */
 export type Look = (queues: SendQueues | undefined) => void
 
 export class SlowClients {
   readonly #looks = new Set<Look>()
+  /** Those that ask what the system has still to send: it takes some milliseconds to find out. */
+  readonly #askers = new Set<Look>()
   readonly #readQueues: () => Promise<SendQueues | undefined>
   #timer: NodeJS.Timeout | undefined
 
@@ -20,13 +22,15 @@ export class SlowClients {
     this.#readQueues = readQueues
   }
 
-  watch(look: Look): void {
+  watch(look: Look, asksForQueues = false): void {
     this.#looks.add(look)
+    if (asksForQueues) this.#askers.add(look)
     this.#timer ??= setInterval(() => void this.#lookAtAll(), LOOK_INTERVAL_MS).unref()
   }
 
   forget(look: Look): void {
     this.#looks.delete(look)
+    this.#askers.delete(look)
   }
 
   async #lookAtAll(): Promise<void> {
@@ -35,7 +39,7 @@ export class SlowClients {
       this.#timer = undefined
       return
     }
-    const queues = await this.#readQueues()
+    const queues = this.#askers.size === 0 ? undefined : await this.#readQueues()
     for (const look of this.#looks) look(queues)
   }
 }

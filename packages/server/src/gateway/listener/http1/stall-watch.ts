@@ -35,12 +35,8 @@ export class StallWatch {
     if (this.#looks !== undefined) return
     this.#looks = 0
     this.#queuedBytes = undefined
-    this.#slowClients.watch(this.#look)
+    this.#slowClients.watch(this.#look, true)
     this.#socket.once('drain', this.#onDrain)
-  }
-
-  get #patience(): number {
-    return this.#hasTaken ? STALLED_LOOKS_OF_READERS : STALLED_LOOKS
   }
 
   forget(): void {
@@ -69,5 +65,9 @@ export class StallWatch {
     this.#looks = (this.#looks ?? 0) + 1
     if (this.#socket.writableLength === 0) this.forget()
     else if (this.#looks >= this.#patience) this.#socket.destroy()
+  }
+
+  get #patience(): number {
+    return this.#hasTaken ? STALLED_LOOKS_OF_READERS : STALLED_LOOKS
   }
 }
