@@ -186,7 +186,7 @@ describe('on a real cluster', () => {
         },
       },
     )
-    await opened.connected()
+    await opened.ready()
     await until('it is connected', () => opened.isConnected())
   })
 

@@ -23,8 +23,8 @@ import { tellFault } from './table.ts'
 
 const wide = tokenBucket({ limit: 1_000_000, per: '1s' })
 
-/** Calls that one process has under way at most, and what is asked of it at once here. */
-const CALLS_MAX = 20_000
+/** Calls that may wait here, and calls that come at once. */
+const QUEUE_MAX = 20_000
 const FLOOD = 25_000
 
 let redis: RedisServer
@@ -67,17 +67,19 @@ test.each(clientsOf('node-redis 6'))(
   },
 )
 
-test('a flood while Redis hangs is decided at once beyond 20,000 calls under way', async () => {
+test('a flood while Redis hangs is shed at once beyond the calls that may wait', async () => {
   const kind = recommendedClientKinds.find(({ name }) => name === clients[0])
   const connected = await kind?.single(redis)
   if (connected === undefined) throw new Error('there is no such client')
-  const limiter = createLimiter({ limit: wide, store: redisStore(connected.client) })
+  const store = redisStore(connected.client)
+  const limiter = createLimiter({ limit: wide, store, queueMax: QUEUE_MAX })
   await limiter.check('key')
   const decisions = await whilePaused(redis, () =>
     Promise.all(Array.from({ length: FLOOD }, () => limiter.check('key'))),
   )
   const reasons = decisions.map(({ degraded }) => degraded?.reason)
-  expect(reasons.filter((reason) => reason === 'overloaded')).toHaveLength(FLOOD - CALLS_MAX)
-  expect(reasons.filter((reason) => reason === 'timeout')).toHaveLength(CALLS_MAX)
+  expect(reasons.filter((reason) => reason === 'overloaded')).toHaveLength(FLOOD - QUEUE_MAX)
+  expect(reasons.filter((reason) => reason === 'timeout')).toHaveLength(QUEUE_MAX)
+  expect(decisions.filter(({ allowed }) => !allowed)).toHaveLength(FLOOD - QUEUE_MAX)
   connected.close()
 })

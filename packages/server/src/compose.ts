@@ -78,6 +78,7 @@ export async function startService(options: ServiceOptions): Promise<RunningServ
   const { logger, readSecret, folder } = options
   const store = createStore(storeSettings(document.store, readSecret, folder), {
     deadlineMs: document.store.deadline,
+    queueMs: document.store.queue,
     observer: storeObserver(logger),
     onConnectionError: everyNowAndThen((error) =>
       logger.warn({ event: 'store.connection', reason: error.message }),
@@ -114,7 +115,8 @@ class Service implements RunningService {
   async start(): Promise<void> {
     const { logger, readSecret, folder, version } = this.#options
     const { document } = this.#policy
-    await this.store.connected()
+    // Without Redis the gateway starts as well, and each limit decides as it declares.
+    await this.store.ready().catch(() => undefined)
     this.#gateway = await startGateway({
       sections: document,
       policy: { enforcer: () => this.#enforcer },

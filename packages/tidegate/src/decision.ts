@@ -10,9 +10,18 @@ export const failureModes = ['open', 'closed', 'local'] as const
 
 export type FailureMode = (typeof failureModes)[number]
 
+/**
+ * What a limit declares for when its store answers but cannot judge a call in time: refuse with
+ * 503; enforce this process's share of the limit in memory; or admit.
+ */
+export const overloadModes = ['shed', 'local', 'open'] as const
+
+export type OverloadMode = (typeof overloadModes)[number]
+
 /** Why, and by which declared mode, a decision was made without the store's full assurance. */
 export interface Degraded {
   /**
+   * `overloaded`: the call waited too long to be sent, or too many waited; nothing was charged.
    * `unconfirmed`: the store has charged, but its replicas have not confirmed it in time.
    * `disabled`: limiting was turned off.
    */
@@ -24,7 +33,7 @@ export interface Degraded {
     | 'store-error'
     | 'unconfirmed'
     | 'disabled'
-  readonly mode: FailureMode
+  readonly mode: FailureMode | OverloadMode
 }
 
 export interface Decision {

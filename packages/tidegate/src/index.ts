@@ -10,6 +10,8 @@ export {
   type FailureMode,
   failureModes,
   type LayeredDecision,
+  type OverloadMode,
+  overloadModes,
 } from './decision.ts'
 export { type ErrorCode, errorCodes, TidegateError } from './errors.ts'
 export { combineDecisions } from './keys.ts'
@@ -52,6 +54,7 @@ export {
 } from './stores/memory/memory-store.ts'
 export type {
   Adjustment,
+  CallBounds,
   Charge,
   ChargeMode,
   Counter,

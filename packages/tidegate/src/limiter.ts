@@ -117,6 +117,11 @@ export interface Limiter<Keys = string, D extends Decision = Decision, Context =
   hotKeys(): readonly HotKey[]
   /** As `check`, and tells which limits applied: what a middleware needs for its headers. */
   evaluate(keys: Keys, options?: CheckOptions<Context>): Promise<Evaluation<D>>
+  /**
+   * Resolves when the store has answered once; rejects with the last error if it has not within
+   * `connectMs`. In memory it is ready at once.
+   */
+  ready(): Promise<void>
   close(): Promise<void>
 }
 
@@ -162,9 +167,9 @@ export function frontStore(store: Store, options: GuardedOptions = {}): Store {
 
 /** A store that the limiter made for itself: memory, or what stands in front of a remote one. */
 function ownStore(options: LimiterOptions, clock: Clock): Store | undefined {
-  const { store, deadlineMs, onStoreError, breaker, nodes, observer } = options
-  const given = { deadlineMs, onStoreError, breaker, nodes, observer }
-  const entries = Object.entries(given).filter(([, value]) => value !== undefined)
+  const { store } = options
+  const given = Object.entries(options).filter(([name]) => guardedOptionNames.includes(name))
+  const entries = given.filter(([, value]) => value !== undefined)
   // Checked also where it has no use, as memory does not fail.
   const guarded: GuardedOptions = Object.fromEntries(entries)
   parseGuardedOptions(guarded, 'createLimiter')

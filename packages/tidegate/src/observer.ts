@@ -3,7 +3,7 @@
  * in the middle of a decision, so an observer should be quick; what it throws is ignored.
  */
 
-import type { Degraded, FailureMode } from './decision.ts'
+import type { Degraded } from './decision.ts'
 import type { TidegateError } from './errors.ts'
 
 export type BreakerState = 'closed' | 'open' | 'half-open'
@@ -13,7 +13,7 @@ export type LimiterEvent =
   | {
       readonly type: 'degraded'
       readonly reason: Degraded['reason']
-      readonly mode: FailureMode
+      readonly mode: Degraded['mode']
       readonly allowed: boolean
       /** The names of the limits. */
       readonly limits: readonly string[]

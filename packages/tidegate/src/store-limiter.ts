@@ -192,6 +192,10 @@ export class StoreLimiter<Keys, D extends Decision, Context> implements Limiter<
     return this.#store instanceof SplitStore ? this.#store.hotKeys() : []
   }
 
+  async ready(): Promise<void> {
+    await this.#store.ready?.()
+  }
+
   async close(): Promise<void> {
     this.#isClosed = true
     this.#queue.close()

@@ -60,7 +60,7 @@ export const check = z.union([
 export type Check = z.output<typeof check>
 
 const degraded = z
-  .object({ reason: z.string(), mode: z.enum(['open', 'closed', 'local']) })
+  .object({ reason: z.string(), mode: z.enum(['open', 'closed', 'local', 'shed']) })
   .nullable()
   .describe('Where the store did not answer: why, and by which declared mode it was decided.')
 

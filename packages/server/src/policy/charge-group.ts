@@ -131,12 +131,13 @@ function appliedOf({ name, limit }: Charge, decision: Decision): AppliedLimit {
   return { name, limit, decision }
 }
 
-/** Refused because the store did not answer, not because anything was used up. */
+/** `unavailable` if the store did not answer, or not in time: nothing was used up. */
 function outcomeOf(applied: readonly AppliedLimit[]): Verdict['outcome'] {
   let outcome: Verdict['outcome'] = 'admitted'
   for (const { decision } of applied) {
     if (decision.allowed) continue
-    if (decision.degraded?.mode === 'closed') return 'unavailable'
+    const mode = decision.degraded?.mode
+    if (mode === 'closed' || mode === 'shed') return 'unavailable'
     outcome = 'denied'
   }
   return outcome

@@ -3,7 +3,7 @@
  * holds between fields is checked in policy-rules.ts.
  */
 
-import { accuracies, failureModes } from 'tidegate'
+import { accuracies, failureModes, overloadModes } from 'tidegate'
 import { z } from 'zod'
 import { cidr, duration, headerName, method, name, whole } from './fields.ts'
 import { pathPattern } from './path-pattern.ts'
@@ -187,6 +187,13 @@ export const limitSection = z.strictObject({
     .enum(failureModes)
     .optional()
     .describe('While the store is away: admit, refuse with 503, or enforce a local share.'),
+  onOverload: z
+    .enum(overloadModes)
+    .optional()
+    .describe(
+      'If a decision waited too long to be sent to the store: refuse with 503 (the default), ' +
+        'enforce a local share, or admit.',
+    ),
   accuracy: z
     .enum(accuracies)
     .optional()

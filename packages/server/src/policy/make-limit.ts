@@ -18,6 +18,7 @@ export function makeLimit(section: LimitSection, change: LimitChange = {}): Limi
   const shared = {
     limit,
     ...(section.onStoreError === undefined ? undefined : { onStoreError: section.onStoreError }),
+    ...(section.onOverload === undefined ? undefined : { onOverload: section.onOverload }),
     ...(section.accuracy === undefined ? undefined : { accuracy: section.accuracy }),
   }
   switch (section.algorithm) {

@@ -47,7 +47,12 @@ export const storeSection = z
       .describe('What all keys begin with.'),
     deadline: duration
       .default(15)
-      .describe('The time for a decision; then the limit’s `onStoreError` decides.'),
+      .describe(
+        'How long Redis may stay silent after a command; then the limit’s `onStoreError` decides.',
+      ),
+    queue: duration
+      .default(1_000)
+      .describe('How long a decision may wait to be sent; then the limit’s `onOverload` decides.'),
     durability: z
       .enum(['memory', 'replicated'])
       .default('memory')

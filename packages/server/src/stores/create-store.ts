@@ -5,7 +5,7 @@
 
 import type { ConnectionOptions } from 'node:tls'
 import { Cluster, Redis } from 'ioredis'
-import { frontStore, type GuardedOptions, memoryStore, type Store, tokenBucket } from 'tidegate'
+import { frontStore, type GuardedOptions, memoryStore, type Store } from 'tidegate'
 import { redisStore } from 'tidegate/redis'
 import type { StoreMode } from '../policy/store-section.ts'
 
@@ -33,8 +33,8 @@ export interface OpenStore {
   readonly description: string
   /** Whether it would answer now, as far as its connection tells. */
   isConnected(): boolean
-  /** Resolves when it is connected, or when that takes too long to wait for it. */
-  connected(): Promise<void>
+  /** Resolves when every server has answered; rejects if that takes longer than a second. */
+  ready(): Promise<void>
   /** Gives leases back and closes the connections. */
   close(): Promise<void>
 }
@@ -56,9 +56,6 @@ const CLOSE_MS_MAX = 1_000
 /** How long a start waits for Redis, so that the first requests are counted; then it goes on. */
 const CONNECT_MS_MAX = 1_000
 
-/** Enough keys to meet most masters of a cluster. */
-const WARM_UP_CALLS = 16
-
 type Client = Redis | Cluster
 
 export function createStore(settings: StoreSettings, events: StoreEvents = {}): OpenStore {
@@ -76,7 +73,7 @@ export function createStore(settings: StoreSettings, events: StoreEvents = {}): 
     store,
     description: `redis ${settings.mode} at ${settings.addresses.join(', ')}`,
     isConnected: () => client.status === 'ready',
-    connected: () => connected(client).then(() => warmUp(store)),
+    ready: async () => store.ready?.(CONNECT_MS_MAX),
     async close() {
       await Promise.race([
         Promise.resolve(store.close()).catch(() => undefined),
@@ -93,7 +90,7 @@ function openMemory(): OpenStore {
     store,
     description: 'memory of this process',
     isConnected: () => true,
-    connected: async () => undefined,
+    ready: async () => undefined,
     close: async () => store.close(),
   }
 }
@@ -160,20 +157,6 @@ function hostAndPort(address: string): { host: string; port: number } {
   const colonAt = address.lastIndexOf(':')
   const host = address.slice(0, colonAt).replace(/^\[(.*)\]$/, '$1')
   return { host, port: Number(address.slice(colonAt + 1)) }
-}
-
-function connected(client: Client): Promise<void> {
-  if (client.status === 'ready') return Promise.resolve()
-  const ready = new Promise<void>((resolve) => void client.once('ready', () => resolve()))
-  return Promise.race([ready, timeIsUp(CONNECT_MS_MAX)])
-}
-
-/** The scripts get to the servers before the first request, which would have to wait for them. */
-async function warmUp(store: Store): Promise<void> {
-  const limit = tokenBucket({ limit: 1, per: '1s', onStoreError: 'open' })
-  for (let at = 0; at < WARM_UP_CALLS; at++) {
-    await store.charge([{ name: 'warm-up', limit, key: String(at), cost: 1 }], 'peek')
-  }
 }
 
 function timeIsUp(durationMs: number): Promise<void> {

@@ -1,6 +1,6 @@
 /** A limit is an algorithm and its parameters; every algorithm is found here by its name. */
 
-import type { FailureMode } from '../decision.ts'
+import type { FailureMode, OverloadMode } from '../decision.ts'
 import type { Algorithm, AlgorithmName } from './algorithm.ts'
 import { type ConcurrencyParams, concurrency } from './concurrency.ts'
 import { type FixedWindowParams, fixedWindow } from './fixed-window.ts'
@@ -13,6 +13,8 @@ export type Limit = Readonly<
 > & {
   /** What holds while the store does not answer; where absent, what the limiter says. */
   readonly onStoreError?: FailureMode
+  /** What holds for calls that the store cannot judge in time; if absent, the limiter decides. */
+  readonly onOverload?: OverloadMode
   /** Whether every decision is the store's own; where absent, hot keys may be answered here. */
   readonly accuracy?: Accuracy
   /** Into how many parts its counters are divided, over several servers. */

@@ -43,7 +43,7 @@ const reducedCapacity = {
 export function problemOf({ decision, applied }: Evaluation<Decision>): Problem {
   const violated = applied.filter((one) => !one.decision.allowed)
   const names = violated.map(({ name }) => name)
-  const isOutage = violated.some(isClosed)
+  const isOutage = violated.some(isUnavailable)
   const { type, title, status, error } = isOutage ? reducedCapacity : quotaExceeded
   const seconds = retryAfterSeconds(decision)
   const detail = isOutage ? outageDetail(seconds) : exceededDetail(names, seconds)
@@ -59,9 +59,10 @@ export function problemOf({ decision, applied }: Evaluation<Decision>): Problem 
   }
 }
 
-/** Refused because the store did not answer, not because anything was used up. */
-function isClosed({ decision }: AppliedLimit): boolean {
-  return decision.degraded?.mode === 'closed'
+/** Refused because the store did not answer, or not in time; nothing was used up. */
+function isUnavailable({ decision }: AppliedLimit): boolean {
+  const mode = decision.degraded?.mode
+  return mode === 'closed' || mode === 'shed'
 }
 
 function exceededDetail(names: readonly string[], seconds: number | undefined): string {

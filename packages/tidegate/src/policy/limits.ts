@@ -9,7 +9,7 @@ import { HOLDS_MAX } from '../algorithms/holds.ts'
 import { type Accuracy, accuracies, type Limit } from '../algorithms/limit.ts'
 import { LOG_COST_MAX } from '../algorithms/sliding-log.ts'
 import { tokenBucketParams } from '../algorithms/token-bucket.ts'
-import { type FailureMode, failureModes } from '../decision.ts'
+import { type FailureMode, failureModes, type OverloadMode, overloadModes } from '../decision.ts'
 import { invalid } from '../errors.ts'
 import { type Duration, parseDuration } from './duration.ts'
 import { checkOneOf, checkOptions, checkWhole } from './options.ts'
@@ -23,6 +23,8 @@ export type Units<Context> = number | ((key: string, context: Context) => number
 interface OnStore {
   /** What holds while the store does not answer. Default: what the limiter says, else `open`. */
   readonly onStoreError?: FailureMode
+  /** What holds for calls that cannot be judged in time. Default: the limiter's, else `shed`. */
+  readonly onOverload?: OverloadMode
   /** `exact` makes every decision the store's own, also for hot keys. Default: `leased`. */
   readonly accuracy?: Accuracy
   /** Divides each counter into so many parts on several servers of a cluster. Default: 1. */
@@ -131,12 +133,14 @@ function limitOrRule<C>(
   options: OnStore & { readonly limit: Units<C> },
   parse: (limit: number, path: string) => Limit,
 ): Limit | LimitRule<C> {
-  checkOptions(options, path, [...known, 'onStoreError', 'accuracy', 'split'])
-  const { limit, onStoreError, accuracy, split } = options
+  checkOptions(options, path, [...known, 'onStoreError', 'onOverload', 'accuracy', 'split'])
+  const { limit, onStoreError, onOverload, accuracy, split } = options
   if (onStoreError !== undefined) checkOneOf(onStoreError, `${path}.onStoreError`, failureModes)
+  if (onOverload !== undefined) checkOneOf(onOverload, `${path}.onOverload`, overloadModes)
   if (accuracy !== undefined) checkOneOf(accuracy, `${path}.accuracy`, accuracies)
   const declared = {
     ...(onStoreError === undefined ? undefined : { onStoreError }),
+    ...(onOverload === undefined ? undefined : { onOverload }),
     ...(accuracy === undefined ? undefined : { accuracy }),
     ...(split === undefined ? undefined : { split: checkSplit(split, path) }),
   }

@@ -1,11 +1,13 @@
 /**
- * Deadlines of one length: what began first is due first, so that a queue and one timer serve any
- * number of calls.
+ * Deadlines of one length: entries are due in the order in which they were added, so that a queue
+ * and one timer serve any number of them.
  *
- * When this process itself was busy while a deadline passed, what it waits for may have come long
- * ago and only not been read, or was never sent. So a deadline that is over is judged after the
- * next look at the sockets; where the process was busy until now, after a second look a moment
- * later. Whoever is told learns where it was a stall of this process.
+ * A deadline measures how long another process is silent, so the time in which this one was busy
+ * does not count: an answer may have arrived and only not been read, or the command was written
+ * only at the end of a long turn of the event loop. An entry expires only after the sockets were
+ * read once more. If the timer was late, or the event loop was busy for most of the time, its
+ * entries get a grace as long as that, up to two thirds of a deadline. Each entry gets it once, so
+ * that a process that is always busy still notices that nothing comes.
  */
 
 import { steadyClock } from '../clock.ts'
@@ -16,20 +18,23 @@ export interface Timed {
   before: Timed | undefined
   after: Timed | undefined
   /** Called once, when it is due and was not removed. */
-  expire(isStalled: boolean): void
+  expire(): void
 }
 
-/** A timer that is later than this tells of a process that was busy when it was due. */
+/** A timer that is later than this shows that the process was busy when it was due. */
 const BUSY_MS_MIN = 2
 
-/** And one that is later than this, of a process that was busy for long. */
-const STALL_MS_MIN = 10
-
 /**
- * Until the second look. Clients that write at the end of an event-loop turn have sent by then, and
- * a healthy server on the same network has answered.
+ * The shortest grace. Clients that write at the end of an event-loop turn have sent by then, and a
+ * healthy server on the same network has answered.
  */
-const SECOND_LOOK_MS = 5
+const GRACE_MS_MIN = 5
+
+/** The longest grace, as a share of the deadline: 10 ms of 15. */
+const GRACE_SHARE_MAX = 2 / 3
+
+/** A process whose event loop worked for more than this share of the time was busy. */
+const BUSY_SHARE_MIN = 0.5
 
 /** The shortest that a timer can be. */
 const DELAY_MS_MIN = 1
@@ -39,8 +44,10 @@ export class Deadlines {
   #first: Timed | undefined
   #last: Timed | undefined
   #isArmed = false
-  /** The last look that came late. */
-  #busy = { lookedMs: -Infinity, isStalled: false }
+  /** How long the event loop had been idle at some moment, up to three deadlines ago. */
+  #sample = { atMs: Number.NEGATIVE_INFINITY, idleMs: Number.NaN }
+  /** When the last grace began: entries due before that have had theirs. */
+  #graceMs = Number.NEGATIVE_INFINITY
 
   constructor(lengthMs: number) {
     this.#lengthMs = lengthMs
@@ -69,35 +76,42 @@ export class Deadlines {
   /** The timer runs on while calls come and go, and looks at the first one when it is over. */
   #arm(delayMs: number): void {
     this.#isArmed = true
-    const atMs = steadyClock.now() + delayMs
-    steadyClock.schedule(() => this.#look(steadyClock.now(), atMs), delayMs)
+    const armedMs = steadyClock.now()
+    // The entry that is waited for may have begun a whole deadline ago.
+    if (armedMs - this.#sample.atMs >= 2 * this.#lengthMs) {
+      this.#sample = { atMs: armedMs, idleMs: idleMs() }
+    }
+    const { atMs, idleMs: idleBeforeMs } = this.#sample
+    steadyClock.schedule(() => {
+      const nowMs = steadyClock.now()
+      const lateMs = nowMs - armedMs - delayMs
+      this.#look(nowMs, busyMs(lateMs, nowMs - atMs, idleMs() - idleBeforeMs))
+    }, delayMs)
   }
 
-  #look(nowMs: number, atMs: number): void {
+  #look(nowMs: number, busyForMs: number): void {
     if (this.#first === undefined || this.#first.dueMs > nowMs) {
       this.#goOn(nowMs)
       return
     }
-    const lateMs = nowMs - atMs
-    const { lookedMs, isStalled } = this.#busy
-    // In a process that is always busy, the looks are far enough apart for any answer.
-    const stalledMs = isStalled && nowMs - lookedMs < this.#lengthMs ? lookedMs : -Infinity
-    if (lateMs < BUSY_MS_MIN) {
-      setImmediate(() => this.#expire(nowMs, stalledMs, true))
+    if (busyForMs === 0) {
+      setImmediate(() => this.#expire(nowMs, true))
       return
     }
-    this.#busy = { lookedMs: nowMs, isStalled: lateMs > STALL_MS_MIN }
-    setImmediate(() => this.#expire(lookedMs, stalledMs, false))
-    this.#arm(SECOND_LOOK_MS)
+    const gracedMs = this.#graceMs
+    this.#graceMs = nowMs
+    setImmediate(() => this.#expire(gracedMs, false))
+    const graceMsMax = this.#lengthMs * GRACE_SHARE_MAX
+    this.#arm(Math.max(GRACE_MS_MIN, Math.min(busyForMs, graceMsMax)))
   }
 
   /** After the sockets have been read: immediates run behind that, timers before. */
-  #expire(untilMs: number, stalledMs: number, goesOn: boolean): void {
+  #expire(untilMs: number, goesOn: boolean): void {
     try {
       while (this.#first !== undefined && this.#first.dueMs <= untilMs) {
         const due = this.#first
         this.remove(due)
-        due.expire(due.dueMs <= stalledMs)
+        due.expire()
       }
     } finally {
       if (goesOn) this.#goOn(steadyClock.now())
@@ -108,4 +122,16 @@ export class Deadlines {
     if (this.#first === undefined) this.#isArmed = false
     else this.#arm(Math.max(this.#first.dueMs - nowMs, DELAY_MS_MIN))
   }
+}
+
+/** For how long this process was busy while a timer ran; 0 if it had time to look. */
+function busyMs(lateMs: number, passedMs: number, idleForMs: number): number {
+  const workedMs = Number.isNaN(idleForMs) ? 0 : passedMs - idleForMs
+  const isBusy = lateMs >= BUSY_MS_MIN || workedMs > passedMs * BUSY_SHARE_MIN
+  return isBusy ? Math.max(lateMs, workedMs) : 0
+}
+
+/** How long the event loop has waited for events so far; not every runtime knows it. */
+function idleMs(): number {
+  return performance.eventLoopUtilization?.()?.idle ?? Number.NaN
 }

@@ -55,10 +55,25 @@ export interface Adjustment extends Counter {
   readonly release?: string
 }
 
-/** Who waits for a decision. */
+/** Callbacks for a pending decision; exactly one is called. */
 export interface Receiver<T = Decision> {
   resolve(value: T): void
   reject(error: unknown): void
+}
+
+/** How long the calls of one caller may take, and how many may wait. */
+export interface CallBounds {
+  /**
+   * How long the server may stay silent after a command was written to it. The time that a call
+   * waits to be written, and the time in which this process was busy, does not count.
+   */
+  readonly deadlineMs: number
+  /** How long a call may wait to be written. */
+  readonly queueMs: number
+  /** Calls that wait to be written. */
+  readonly queueMax: number
+  /** How long calls wait for the first answer of a store that has never answered. */
+  readonly connectMs: number
 }
 
 export interface Store {
@@ -93,6 +108,19 @@ export interface Store {
 
   /** Whether a group can be judged in one step; where absent, any can. */
   liesTogether?(group: readonly Counter[]): boolean
+
+  /**
+   * Resolves when the store has answered once, with its connections open; rejects with the last
+   * error after `timeoutMs`. A store without it is always ready.
+   */
+  ready?(timeoutMs?: number): Promise<void>
+
+  /**
+   * The same counters for a caller that cannot wait. Its calls reject with `store-timeout` if the
+   * server stays silent, and with `overloaded` if they waited too long or too many wait; an
+   * overloaded call was not sent and charged nothing. A store without it has no queue of its own.
+   */
+  bounded?(bounds: CallBounds): Store
 
   /** Which of several servers a counter is on, where they fail one by one. */
   shardOf?(counter: Counter): string

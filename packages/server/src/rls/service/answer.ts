@@ -97,7 +97,8 @@ function statusOf(
     if (item.stats !== undefined) item.stats.totalNegativeHits += hits
     return { ...base, code: codes.ok, limitRemaining: capped(decision.remaining) }
   }
-  const isUnsure = decision.degraded?.mode === 'closed' && !decision.allowed
+  const isShed = decision.degraded?.mode === 'shed'
+  const isUnsure = isShed || (decision.degraded?.mode === 'closed' && !decision.allowed)
   const before = left[chargeAt] ?? 0
   const isOver = !decision.allowed && (isUnsure || hits > before)
   if (!isOver) left[chargeAt] = before - hits
@@ -106,7 +107,7 @@ function statusOf(
     if (item.stats !== undefined) item.stats.shadowMode += hits
     return { ...base, code: codes.ok, limitRemaining: 0 }
   }
-  if (isUnsure && charge.counted.onStoreError === 'error') {
+  if (isShed || (isUnsure && charge.counted.onStoreError === 'error')) {
     return { ...base, code: codes.unknown, limitRemaining: 0 }
   }
   if (isOver) return { ...base, code: codes.overLimit, limitRemaining: 0 }

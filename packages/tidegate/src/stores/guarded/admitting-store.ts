@@ -1,7 +1,7 @@
 /** The store of a limiter that is turned off: it admits everything and counts nothing. */
 
 import type { Store } from '../store.ts'
-import { openDecision, sparedDecision } from './fallback.ts'
+import { openDecision, sparedDecision } from './fallback-decisions.ts'
 
 export const admittingStore: Store = {
   isRemote: false,

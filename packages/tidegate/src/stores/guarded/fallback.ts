@@ -1,51 +1,126 @@
-/** Decisions that are made without the store, by what each limit declares for that. */
+/**
+ * Decisions that are made without the store, by what each limit declares: `onStoreError` for an
+ * outage, `onOverload` for a call that could not be judged in time.
+ *
+ * A group stays all or nothing: what is closed or shed refuses all of it, and then no local share
+ * is charged.
+ */
 
-import { mostOf } from '../../algorithms/limit.ts'
-import type { Decision, Degraded, FailureMode } from '../../decision.ts'
-import type { Charge } from '../store.ts'
+import { randomInt } from 'node:crypto'
+import { LEASE_MARK } from '../../algorithms/holds.ts'
+import { type Limit, mostOf } from '../../algorithms/limit.ts'
+import type { Decision, Degraded } from '../../decision.ts'
+import type { Observer } from '../../observer.ts'
+import type { Adjustment, Charge, ChargeMode } from '../store.ts'
+import {
+  impossibleDecision,
+  openDecision,
+  refusedDecision,
+  sparedDecision,
+} from './fallback-decisions.ts'
+import type { GuardedSettings } from './guarded-options.ts'
+import type { LocalShares } from './local-shares.ts'
 
 type Reason = Degraded['reason']
+type Mode = Degraded['mode']
 
-/** Admitted without counting: nothing is known about what is left. */
-export function openDecision({ limit, cost }: Charge, reason: Reason): Decision {
-  return {
-    allowed: true,
-    limit: mostOf(limit),
-    remaining: mostOf(limit),
-    retryAfterMs: 0,
-    resetAfterMs: 0,
-    granted: cost,
-    degraded: { reason, mode: 'open' },
+/** The shortest retry time for a client if the limiter is unavailable. */
+const CLOSED_RETRY_MS_MIN = 1_000
+
+/**
+ * Retry times of shed calls: spread over seconds, so that the clients of a burst do not return
+ * together.
+ */
+const SHED_RETRY_MS_MIN = 1_000
+const SHED_RETRY_MS_MAX = 5_000
+
+export class Fallback {
+  readonly #settings: GuardedSettings
+  readonly #local: LocalShares
+  readonly #observer: Observer
+
+  constructor(settings: GuardedSettings, local: LocalShares, observer: Observer) {
+    this.#settings = settings
+    this.#local = local
+    this.#observer = observer
+  }
+
+  /** `waitMs` is how long the store will not be asked. */
+  decide(
+    group: readonly Charge[],
+    mode: ChargeMode,
+    reason: Reason,
+    waitMs: number,
+  ): readonly Decision[] {
+    const [first] = group
+    if (first?.hold?.id.startsWith(LEASE_MARK)) return [this.#declineLease(first, reason)]
+    const modes = group.map(({ limit }) => this.#modeOf(limit, reason))
+    const isUnavailable = modes.includes('closed') || modes.includes('shed')
+    const shares = group.filter((_, at) => modes[at] === 'local')
+    const isImpossible = group.some((charge) => isNeverGranted(charge, mode))
+    const localMode = isUnavailable || isImpossible ? 'peek' : mode
+    const local = shares.length === 0 ? [] : this.#local.charge(shares, localMode)
+    const isRefused = isUnavailable || isImpossible || local.some(({ allowed }) => !allowed)
+    let next = 0
+    const decisions = group.map((charge, at): Decision => {
+      switch (modes[at]) {
+        case 'closed':
+          return refusedDecision(charge, { reason, mode: 'closed' }, closedRetryMs(waitMs))
+        case 'shed':
+          return refusedDecision(charge, { reason, mode: 'shed' }, shedRetryMs())
+        case 'local':
+          return { ...(local[next++] as Decision), degraded: { reason, mode: 'local' } }
+        default:
+          if (isNeverGranted(charge, mode)) return impossibleDecision(charge, reason)
+          return isRefused || mode === 'peek'
+            ? sparedDecision(charge, reason, 'open')
+            : openDecision(charge, reason)
+      }
+    })
+    const limits = group.map(({ name }) => name)
+    this.#observer({ type: 'degraded', reason, mode: worst(modes), allowed: !isRefused, limits })
+    return decisions
+  }
+
+  /** Added or given back if it is known here; the store does not learn of it. */
+  adjust(group: readonly Adjustment[], reason: Reason): readonly Decision[] {
+    return group.map((adjustment) => {
+      const mode = this.#modeOf(adjustment.limit, reason)
+      if (mode !== 'local') return sparedDecision({ ...adjustment, cost: 0 }, reason, mode)
+      const [decision] = this.#local.adjust([adjustment])
+      return { ...(decision as Decision), degraded: { reason, mode } }
+    })
+  }
+
+  /** No lease can be had without the store; units spent of the one before count here. */
+  #declineLease({ name, limit, key, cost, settles }: Charge, reason: Reason): Decision {
+    const mode = this.#modeOf(limit, reason)
+    const units = settles?.units ?? 0
+    if (mode === 'local' && units > 0) this.#local.adjust([{ name, limit, key, units }])
+    return { ...sparedDecision({ name, limit, key, cost }, reason, mode), allowed: false }
+  }
+
+  #modeOf(limit: Limit, reason: Reason): Mode {
+    if (reason === 'overloaded') return limit.onOverload ?? this.#settings.onOverload
+    return limit.onStoreError ?? this.#settings.onStoreError
   }
 }
 
-/** Refused, until the store may be asked again. */
-export function closedDecision({ limit }: Charge, reason: Reason, retryAfterMs: number): Decision {
-  return {
-    allowed: false,
-    limit: mostOf(limit),
-    remaining: 0,
-    retryAfterMs,
-    resetAfterMs: retryAfterMs,
-    granted: 0,
-    degraded: { reason, mode: 'closed' },
-  }
+/** The strictest mode of a group. */
+function worst(modes: readonly Mode[]): Mode {
+  const order = ['closed', 'shed', 'local'] as const
+  return order.find((mode) => modes.includes(mode)) ?? 'open'
 }
 
-/** Part of a group that another limit of it has refused: admitted, but nothing was taken. */
-export function sparedDecision(charge: Charge, reason: Reason, mode: FailureMode): Decision {
-  return { ...openDecision(charge, reason), granted: 0, degraded: { reason, mode } }
+function closedRetryMs(waitMs: number): number {
+  return Math.max(CLOSED_RETRY_MS_MIN, Math.ceil(waitMs))
 }
 
-/** More than the limit ever grants, so that it is refused with the store or without. */
-export function impossibleDecision({ limit }: Charge, reason: Reason): Decision {
-  return {
-    allowed: false,
-    limit: mostOf(limit),
-    remaining: mostOf(limit),
-    retryAfterMs: Infinity,
-    resetAfterMs: 0,
-    granted: 0,
-    degraded: { reason, mode: 'open' },
-  }
+function shedRetryMs(): number {
+  return randomInt(SHED_RETRY_MS_MIN, SHED_RETRY_MS_MAX)
+}
+
+/** True if neither the store nor a local share could ever grant it, a part of it included. */
+function isNeverGranted({ limit, cost }: Charge, mode: ChargeMode): boolean {
+  return (mode === 'partial' ? Math.min(cost, 1) : cost) > mostOf(limit)
 }

@@ -1,11 +1,10 @@
-/** One call under a deadline: exactly one of its outcomes is told, and only once. */
+/** One call to a store that can fail: exactly one of its outcomes is reported, once. */
 
 import type { Degraded } from '../../decision.ts'
-import type { Deadlines, Timed } from '../deadlines.ts'
 import type { MaybePromise, Receiver } from '../store.ts'
 import type { Shard } from './shard.ts'
 
-/** What a call is about, and what is decided without its answer. */
+/** The shard of a call, and the decision that is made without its answer. */
 export interface CallParts<T> {
   readonly shard: Shard
   readonly startMs: number
@@ -14,31 +13,23 @@ export interface CallParts<T> {
 }
 
 export interface CallOwner {
-  readonly deadlines: Deadlines
   onValue<T>(call: GuardedCall<T>, value: T): void
   onError<T>(call: GuardedCall<T>, error: unknown): void
-  /** Nothing came in time; `isStalled` where this process was too busy to look. */
-  onLate<T>(call: GuardedCall<T>, isStalled: boolean): void
 }
 
-export class GuardedCall<T> implements Timed, Receiver<T> {
+export class GuardedCall<T> implements Receiver<T> {
   readonly parts: CallParts<T>
-  /** Of the caller. */
   readonly caller: Receiver<T>
-  /** Whether it finds out for others if the store is back. */
+  /** True if it finds out for others whether the store is back. */
   readonly isProbe: boolean
   readonly #owner: CallOwner
   #isSettled = false
-  dueMs = 0
-  before: Timed | undefined
-  after: Timed | undefined
 
   constructor(owner: CallOwner, parts: CallParts<T>, caller: Receiver<T>) {
     this.#owner = owner
     this.parts = parts
     this.caller = caller
     this.isProbe = parts.shard.breaker.state !== 'closed'
-    owner.deadlines.add(this, parts.startMs)
   }
 
   run(call: () => MaybePromise<T>): void {
@@ -57,22 +48,14 @@ export class GuardedCall<T> implements Timed, Receiver<T> {
   }
 
   resolve(value: T): void {
-    if (this.#settle()) this.#owner.onValue(this, value)
+    if (this.#isSettled) return
+    this.#isSettled = true
+    this.#owner.onValue(this, value)
   }
 
   reject(error: unknown): void {
-    if (this.#settle()) this.#owner.onError(this, error)
-  }
-
-  expire(isStalled: boolean): void {
+    if (this.#isSettled) return
     this.#isSettled = true
-    this.#owner.onLate(this, isStalled)
-  }
-
-  #settle(): boolean {
-    if (this.#isSettled) return false
-    this.#isSettled = true
-    this.#owner.deadlines.remove(this)
-    return true
+    this.#owner.onError(this, error)
   }
 }

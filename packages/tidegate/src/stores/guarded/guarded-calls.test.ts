@@ -64,11 +64,12 @@ afterEach(() => {
 })
 
 describe('calls under way', () => {
-  it('are at most 20,000; one more is decided at once as overloaded', async () => {
+  it('are at most `queueMax`; one more is shed at once', async () => {
     useFakeTime()
-    const { remote, ask } = guarded(hangs, withoutBreaker)
+    const { remote, ask } = guarded(hangs, { ...withoutBreaker, queueMax: 20_000 })
     const calls = Array.from({ length: 20_000 }, () => ask())
-    expect((await ask()).degraded).toEqual({ reason: 'overloaded', mode: 'open' })
+    const shed = { allowed: false, granted: 0, degraded: { reason: 'overloaded', mode: 'shed' } }
+    expect(await ask()).toMatchObject(shed)
     expect(reasons(await Promise.all([ask(), ask(), ask()]))).toEqual({ overloaded: 3 })
     expect(remote.calls).toBe(20_000)
     expect(vi.getTimerCount()).toBe(1)
@@ -81,7 +82,7 @@ describe('calls under way', () => {
     const mistake = () => Promise.reject(new TidegateError('invalid-cost', 'too much'))
     const ways: Script[] = [hangs, fails, mistake, async (_call, answer) => answer()]
     const script: Script = (call, answer) => (ways[call % ways.length] as Script)(call, answer)
-    const { ask } = guarded(script, withoutBreaker)
+    const { ask } = guarded(script, { ...withoutBreaker, queueMax: 20_000 })
     for (let round = 0; round < 2; round++) {
       const calls = Array.from({ length: 20_000 }, () => ask())
       const outcomes = Promise.allSettled(calls)
@@ -117,7 +118,7 @@ describe('an answer that comes after the deadline', () => {
     }
     const events: string[] = []
     const observer: Observer = ({ type }) => events.push(type)
-    const { remote, ask } = guarded(late, { ...withoutBreaker, observer })
+    const { remote, ask } = guarded(late, { ...withoutBreaker, observer, queueMax: 20_000 })
     const calls = Array.from({ length: 10 }, () => ask())
     await vi.advanceTimersByTimeAsync(20)
     expect(reasons(await Promise.all(calls))).toEqual({ timeout: 10 })
@@ -177,7 +178,7 @@ describe('a store that is down', () => {
       return call <= 20_010 ? hangs() : answer()
     }
     const shardOf = ({ key }: { readonly key: string }) => key
-    const { ask } = guarded(script, {}, { shardOf })
+    const { ask } = guarded(script, { queueMax: 20_000 }, { shardOf })
     for (let at = 0; at < 10; at++) await ask('down')
     await vi.advanceTimersByTimeAsync(500)
     const flood = Array.from({ length: 20_000 }, () => ask('hung'))
@@ -232,13 +233,15 @@ describe('a stall of this process', () => {
     }
   })
 
-  it('is no failure of a store that does not answer', async () => {
+  it('gives the store its time again, and then counts its silence', async () => {
     const script: Script = (call, answer) => (call === 1 ? hangs() : answer())
     const { ask } = guarded(script, { ...atOnce, deadlineMs: 200 })
     const call = ask()
     stall(300)
+    const stalledMs = performance.now()
     expect((await call).degraded).toEqual({ reason: 'timeout', mode: 'open' })
-    expect((await ask()).degraded).toBe(null)
+    expect(performance.now() - stalledMs).toBeGreaterThan(99)
+    expect((await ask()).degraded?.reason).toBe('breaker-open')
   })
 })
 

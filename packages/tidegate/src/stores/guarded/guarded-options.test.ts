@@ -41,8 +41,9 @@ describe('options of a guarded store', () => {
   it('have defaults, and are frozen', () => {
     const settings = parseGuardedOptions({}, 'guardedStore')
     expect(settings).toEqual({
-      deadlineMs: 15,
+      bounds: { deadlineMs: 15, queueMs: 1_000, queueMax: 50_000, connectMs: 1_000 },
       onStoreError: 'open',
+      onOverload: 'shed',
       breaker: {
         errorRate: 0.5,
         windowMs: 10_000,

@@ -1,9 +1,10 @@
 /** The options of a guarded store, checked once. */
 
-import { type FailureMode, failureModes } from '../../decision.ts'
+import { type FailureMode, failureModes, type OverloadMode, overloadModes } from '../../decision.ts'
 import { invalid } from '../../errors.ts'
 import type { Observer } from '../../observer.ts'
 import { checkFunction, checkOneOf, checkOptions, checkWhole } from '../../policy/options.ts'
+import type { CallBounds } from '../store.ts'
 import type { BreakerSettings } from './breaker.ts'
 
 export interface BreakerOptions {
@@ -20,10 +21,21 @@ export interface BreakerOptions {
 }
 
 export interface GuardedOptions {
-  /** After this time a decision is made without the store. Default: 15. */
+  /**
+   * How long the store may stay silent after a command was sent to it; then its calls are decided
+   * by `onStoreError`. Default: 15.
+   */
   readonly deadlineMs?: number
+  /** How long a call may wait to be sent; then `onOverload` decides. Default: 1,000. */
+  readonly queueMs?: number
+  /** How many calls may wait to be sent; `onOverload` decides about more. Default: 50,000. */
+  readonly queueMax?: number
+  /** How long calls wait for a store that has never answered. Default: 1,000. */
+  readonly connectMs?: number
   /** For limits that declare nothing themselves. Default: `open`. */
   readonly onStoreError?: FailureMode
+  /** For limits that declare nothing themselves. Default: `shed`. */
+  readonly onOverload?: OverloadMode
   readonly breaker?: BreakerOptions
   /** For `local`: how many processes share the limits. Default: as many as the store knows of. */
   readonly nodes?: number
@@ -32,21 +44,36 @@ export interface GuardedOptions {
 }
 
 export interface GuardedSettings {
-  readonly deadlineMs: number
+  readonly bounds: CallBounds
   readonly onStoreError: FailureMode
+  readonly onOverload: OverloadMode
   readonly breaker: BreakerSettings
   readonly nodes: number | undefined
   readonly observer: Observer | undefined
 }
 
-export const guardedOptionNames = ['deadlineMs', 'onStoreError', 'breaker', 'nodes', 'observer']
+export const guardedOptionNames = [
+  ...['deadlineMs', 'queueMs', 'queueMax', 'connectMs'],
+  ...['onStoreError', 'onOverload', 'breaker', 'nodes', 'observer'],
+]
 
 const breakerOptionNames = ['errorRate', 'windowMs', 'callsMin', 'openFirstMs', 'openMs']
 
 /** An answer from a healthy server takes less than a millisecond, and Envoy waits for 20. */
 const DEADLINE_MS_DEFAULT = 15
 
-const DEADLINE_MS_MAX = 60_000
+/** A client of the service has given up by then, and Redis judges 100,000 calls in this time. */
+const QUEUE_MS_DEFAULT = 1_000
+
+/** Each takes about 600 bytes: 30 MB in all. */
+const QUEUE_MAX_DEFAULT = 50_000
+
+/** A connection within one region, TLS included, takes a tenth of this. */
+const CONNECT_MS_DEFAULT = 1_000
+
+const BOUND_MS_MAX = 60_000
+
+const QUEUE_MAX_MAX = 10_000_000
 
 const BREAKER_MS_MAX = 3_600_000
 
@@ -54,14 +81,26 @@ const NODES_MAX = 1_000_000
 
 export function parseGuardedOptions(options: GuardedOptions, path: string): GuardedSettings {
   checkOptions(options, path, guardedOptionNames)
-  const { deadlineMs = DEADLINE_MS_DEFAULT, onStoreError = 'open', nodes, observer } = options
+  const { onStoreError = 'open', onOverload = 'shed', nodes, observer } = options
   if (nodes !== undefined) checkWhole(nodes, `${path}.nodes`, 1, NODES_MAX)
   return Object.freeze({
-    deadlineMs: checkWhole(deadlineMs, `${path}.deadlineMs`, 1, DEADLINE_MS_MAX),
+    bounds: parseBounds(options, path),
     onStoreError: checkOneOf(onStoreError, `${path}.onStoreError`, failureModes),
+    onOverload: checkOneOf(onOverload, `${path}.onOverload`, overloadModes),
     breaker: parseBreaker(options.breaker ?? {}, `${path}.breaker`),
     nodes,
     observer: checkFunction(observer, `${path}.observer`),
+  })
+}
+
+function parseBounds(options: GuardedOptions, path: string): CallBounds {
+  const { deadlineMs = DEADLINE_MS_DEFAULT, queueMs = QUEUE_MS_DEFAULT } = options
+  const { queueMax = QUEUE_MAX_DEFAULT, connectMs = CONNECT_MS_DEFAULT } = options
+  return Object.freeze({
+    deadlineMs: checkWhole(deadlineMs, `${path}.deadlineMs`, 1, BOUND_MS_MAX),
+    queueMs: checkWhole(queueMs, `${path}.queueMs`, 1, BOUND_MS_MAX),
+    queueMax: checkWhole(queueMax, `${path}.queueMax`, 1, QUEUE_MAX_MAX),
+    connectMs: checkWhole(connectMs, `${path}.connectMs`, 1, BOUND_MS_MAX),
   })
 }
 

@@ -128,7 +128,6 @@ describe('a guarded store that is not answered', () => {
     ['store-timeout', rejects('store-timeout'), 'timeout'],
     ['store-unreachable', rejects('store-unreachable'), 'unreachable'],
     ['store-failed', rejects('store-failed'), 'store-error'],
-    ['overloaded', rejects('overloaded'), 'overloaded'],
     ['an error of a driver', () => Promise.reject(new Error('ECONNRESET')), 'store-error'],
     ['no error at all', () => Promise.reject(undefined), 'store-error'],
     ['a thrown error', throws(new TidegateError('store-unreachable', 'gone')), 'unreachable'],
@@ -180,6 +179,60 @@ describe('a guarded store that is not answered', () => {
   it('tells whoever resets that it was not done', async () => {
     const { store } = outage()
     await expect(async () => store.reset([charge(local)])).rejects.toThrow('store-unreachable')
+  })
+})
+
+describe('a call that a store could not judge in time', () => {
+  const undeclared = tokenBucket({ limit: 10, per: '1h' })
+
+  it('is refused by default, charges nothing, and spreads when its clients return', async () => {
+    const { ask } = outage(rejects('overloaded'))
+    const decisions = await Promise.all(
+      Array.from({ length: 200 }, async () => (await ask([charge(undeclared)]))[0] as Decision),
+    )
+    const degraded = { reason: 'overloaded', mode: 'shed' }
+    for (const one of decisions) expect(one).toMatchObject({ allowed: false, granted: 0, degraded })
+    const waits = decisions.map(({ retryAfterMs }) => retryAfterMs)
+    expect(Math.min(...waits)).toBeGreaterThanOrEqual(1_000)
+    expect(Math.max(...waits)).toBeLessThan(5_000)
+    expect(new Set(waits.map((ms) => Math.ceil(ms / 1_000))).size).toBeGreaterThan(2)
+  })
+
+  it.each([
+    ['shed', { allowed: false }],
+    ['open', { allowed: true, granted: 1 }],
+    ['local', { allowed: true, granted: 1, remaining: 9 }],
+  ] as const)('is decided by onOverload of its limit: %s', async (onOverload, expected) => {
+    const { ask } = outage(rejects('overloaded'))
+    const limit = tokenBucket({ limit: 10, per: '1h', onStoreError: 'closed', onOverload })
+    const degraded = { reason: 'overloaded', mode: onOverload }
+    expect((await ask([charge(limit)]))[0]).toMatchObject({ ...expected, degraded })
+  })
+
+  it('is decided by onOverload of the guard if its limit declares nothing', async () => {
+    const remote = remoteStore()
+    remote.fault = rejects('overloaded')
+    const store = guardedStore(remote.store, { onOverload: 'open', onStoreError: 'closed' })
+    const [decision] = await store.charge([charge(undeclared)], 'all')
+    expect(decision).toMatchObject({ allowed: true, degraded: { mode: 'open' } })
+  })
+
+  it('takes all of its group with it, and charges no share', async () => {
+    const { ask } = outage(rejects('overloaded'))
+    const limit = tokenBucket({ limit: 10, per: '1h', onOverload: 'local' })
+    for (let at = 0; at < 20; at++) {
+      const decisions = await ask([charge(limit, 4, 'a'), charge(undeclared, 4, 'b')])
+      expect(decisions).toMatchObject([{ granted: 0, remaining: 10 }, { allowed: false }])
+    }
+  })
+
+  it('never moves the breaker', async () => {
+    const remote = remoteStore()
+    const store = guardedStore(remote.store)
+    remote.fault = rejects('overloaded')
+    for (let at = 0; at < 100; at++) await store.charge([charge(undeclared)], 'all')
+    remote.fault = undefined
+    expect((await store.charge([charge(undeclared)], 'all'))[0]?.degraded).toBe(null)
   })
 })
 

@@ -1,22 +1,22 @@
 /**
- * The guarded store: a store that always answers, and on time. It stands in front of one that can
- * fail, and is the only place where such failures are handled.
+ * The guarded store: a store that always answers. It stands in front of one that can fail, and is
+ * the only place where such failures are handled.
  *
- * A call that is not answered within the deadline, or fails, is decided by what each limit declares
- * in `onStoreError`, and the decision says so. A circuit breaker per shard keeps calls from a store
- * that is down. Mistakes in the set-up (permissions, types, slots) are no outage: they are told to
- * the observer and as a process warning, and never open the breaker.
+ * The store itself bounds how long a call may take, or timed-store.ts does it for a store that
+ * cannot. A call that fails is decided by the limit's `onStoreError`, a call that could not be sent
+ * in time by its `onOverload`, and the decision says so. A circuit breaker per shard keeps calls
+ * from a store that is down; overload never moves it. Mistakes in the set-up (permissions, types,
+ * slots) are not an outage: they are reported to the observer and as a process warning, and never
+ * open the breaker.
  *
  * Nothing is ever sent twice: whether a call that timed out was charged stays unknown.
  */
 
-import { LEASE_MARK } from '../../algorithms/holds.ts'
-import { type Limit, mostOf } from '../../algorithms/limit.ts'
+import type { Limit } from '../../algorithms/limit.ts'
 import { steadyClock } from '../../clock.ts'
 import type { Decision, Degraded } from '../../decision.ts'
 import { invalid, TidegateError } from '../../errors.ts'
 import { type Observer, safely } from '../../observer.ts'
-import { Deadlines } from '../deadlines.ts'
 import type {
   Adjustment,
   Charge,
@@ -27,8 +27,8 @@ import type {
   Store,
 } from '../store.ts'
 import { Breaker } from './breaker.ts'
-import { closedDecision, impossibleDecision, openDecision, sparedDecision } from './fallback.ts'
-import { type CallOwner, type CallParts, GuardedCall } from './guarded-call.ts'
+import { Fallback } from './fallback.ts'
+import { type CallOwner, GuardedCall } from './guarded-call.ts'
 import {
   type GuardedOptions,
   type GuardedSettings,
@@ -38,20 +38,12 @@ import { LocalShares } from './local-shares.ts'
 import { Membership } from './membership.ts'
 import { misuseWarning } from './misuse-warning.ts'
 import type { Shard } from './shard.ts'
+import { TimedStore } from './timed-store.ts'
 
 type Reason = Degraded['reason']
 
-/**
- * Calls under way. With a server that hangs they pile up for one deadline only; more than this is a
- * flood that waiting would only make worse. Each takes about 500 bytes.
- */
-const CALLS_MAX = 20_000
-
-/** Shards that are told apart; a cluster has at most 1,000 nodes. */
+/** Shards with a breaker of their own; a cluster has at most 1,000 nodes. */
 const SHARDS_MAX = 1_000
-
-/** What a client is told to wait at least, where the limiter is unavailable. */
-const CLOSED_RETRY_MS_MIN = 1_000
 
 const guards = new WeakMap<Store, Store>()
 
@@ -86,7 +78,10 @@ export function sharedGuard(store: Store): Store {
 
 class Guarded implements Store {
   readonly isRemote = true
+  /** The store as it was given: for calls without a deadline. */
   readonly #store: Store
+  /** The same with the bounds of this guard. */
+  readonly #bounded: Store
   readonly #settings: GuardedSettings
   readonly #observer: Observer
   readonly #owner: CallOwner
@@ -94,19 +89,21 @@ class Guarded implements Store {
   readonly #onlyShard: Shard
   readonly #membership: Membership
   readonly #local: LocalShares
+  readonly #fallback: Fallback
   readonly #warn = misuseWarning()
   readonly #closesStore: boolean
-  #calls = 0
 
   constructor(store: Store, settings: GuardedSettings, closesStore: boolean) {
     this.#store = store
+    this.#bounded = store.bounded?.(settings.bounds) ?? new TimedStore(store, settings.bounds)
     this.#closesStore = closesStore
     this.#settings = settings
     this.#observer = safely(settings.observer)
-    this.#owner = this.#ownerOfCalls(new Deadlines(settings.deadlineMs))
+    this.#owner = this.#ownerOfCalls()
     this.#onlyShard = this.#newShard('')
     this.#membership = new Membership(store, (count) => this.#observer({ type: 'nodes', count }))
     this.#local = new LocalShares(() => settings.nodes ?? this.#membership.count)
+    this.#fallback = new Fallback(settings, this.#local, this.#observer)
   }
 
   charger(name: string, limit: Limit): (key: string, cost: number) => MaybePromise<Decision> {
@@ -114,8 +111,8 @@ class Guarded implements Store {
     if (tell !== undefined) {
       return (key, cost) => new Promise((resolve, reject) => tell(key, cost, { resolve, reject }))
     }
-    const charge = this.#store.charger?.(name, limit)
-    if (charge === undefined || this.#modeOf(limit) === 'local') {
+    const charge = this.#bounded.charger?.(name, limit)
+    if (charge === undefined || this.#isLocal(limit)) {
       return (key, cost) => {
         const decisions = this.charge([{ name, limit, key, cost }], 'all')
         if (decisions instanceof Promise) return decisions.then(([one]) => one as Decision)
@@ -131,8 +128,8 @@ class Guarded implements Store {
   }
 
   teller(name: string, limit: Limit) {
-    const tell = this.#store.teller?.(name, limit)
-    if (tell === undefined || this.#modeOf(limit) === 'local') return undefined
+    const tell = this.#bounded.teller?.(name, limit)
+    if (tell === undefined || this.#isLocal(limit)) return undefined
     const shardOf = this.#store.shardOf?.bind(this.#store)
     return (key: string, cost: number, receiver: Receiver) => {
       const startMs = steadyClock.now()
@@ -140,12 +137,12 @@ class Guarded implements Store {
         shardOf === undefined ? this.#onlyShard : this.#shard(shardOf({ name, limit, key }))
       const decide = (reason: Reason) =>
         this.#decide([{ name, limit, key, cost }], 'all', reason, shard)[0] as Decision
-      const reason = this.#refusal(shard, startMs)
-      if (reason !== undefined) {
-        settle(receiver, () => decide(reason))
+      if (!shard.breaker.admits(startMs)) {
+        settle(receiver, () => decide('breaker-open'))
         return
       }
-      const call = this.#begin({ shard, startMs, decide, remember: undefined }, receiver)
+      const parts = { shard, startMs, decide, remember: undefined }
+      const call = new GuardedCall(this.#owner, parts, receiver)
       try {
         tell(key, cost, call)
       } catch (error) {
@@ -156,11 +153,11 @@ class Guarded implements Store {
 
   charge(group: readonly Charge[], mode: ChargeMode): MaybePromise<readonly Decision[]> {
     const shard = this.#shardOf(group)
-    const hasLocal = group.some(({ limit }) => this.#modeOf(limit) === 'local')
+    const hasLocal = group.some(({ limit }) => this.#isLocal(limit))
     if (hasLocal && this.#settings.nodes === undefined) this.#membership.start()
     return this.#call(
       shard,
-      () => this.#store.charge(group, mode),
+      () => this.#bounded.charge(group, mode),
       (reason) => this.#decide(group, mode, reason, shard),
       hasLocal ? (decisions) => this.#remember(group, decisions) : undefined,
     )
@@ -169,16 +166,20 @@ class Guarded implements Store {
   adjust(group: readonly Adjustment[]): MaybePromise<readonly Decision[]> {
     return this.#call(
       this.#shardOf(group),
-      () => this.#store.adjust(group),
-      (reason) => this.#adjustHere(group, reason),
+      () => this.#bounded.adjust(group),
+      (reason) => this.#fallback.adjust(group, reason),
       (decisions) => this.#remember(group, decisions),
     )
   }
 
-  /** Told as it is: whoever resets must know whether it was done. */
+  /** Not guarded: a caller that resets must know whether it was done. */
   reset(group: readonly Counter[]): MaybePromise<void> {
     this.#local.reset(group)
     return this.#store.reset(group)
+  }
+
+  async ready(timeoutMs = this.#settings.bounds.connectMs): Promise<void> {
+    await this.#store.ready?.(timeoutMs)
   }
 
   async close(): Promise<void> {
@@ -198,7 +199,7 @@ class Guarded implements Store {
     return this.#store.shardOf?.(counter) ?? ''
   }
 
-  /** Decides at once where nothing is to be sent. */
+  /** Decides at once if the breaker is open. */
   #call<T>(
     shard: Shard,
     run: () => MaybePromise<T>,
@@ -206,32 +207,17 @@ class Guarded implements Store {
     remember?: (value: T) => void,
   ): MaybePromise<T> {
     const startMs = steadyClock.now()
-    const reason = this.#refusal(shard, startMs)
-    if (reason !== undefined) return decide(reason)
+    if (!shard.breaker.admits(startMs)) return decide('breaker-open')
     return new Promise<T>((resolve, reject) => {
-      this.#begin({ shard, startMs, decide, remember }, { resolve, reject }).run(run)
+      const parts = { shard, startMs, decide, remember }
+      new GuardedCall<T>(this.#owner, parts, { resolve, reject }).run(run)
     })
   }
 
-  /** Why nothing is to be sent; undefined where a call is to begin. */
-  #refusal({ breaker }: Shard, nowMs: number): Reason | undefined {
-    if (!breaker.admits(nowMs)) return 'breaker-open'
-    if (this.#calls < CALLS_MAX) return undefined
-    breaker.ignore(breaker.state !== 'closed')
-    return 'overloaded'
-  }
-
-  #begin<T>(parts: CallParts<T>, caller: Receiver<T>): GuardedCall<T> {
-    this.#calls++
-    return new GuardedCall<T>(this.#owner, parts, caller)
-  }
-
-  #ownerOfCalls(deadlines: Deadlines): CallOwner {
+  #ownerOfCalls(): CallOwner {
     return {
-      deadlines,
       onValue: ({ parts, caller, isProbe }, value) => {
         parts.shard.breaker.succeed(parts.startMs, isProbe)
-        this.#calls--
         try {
           parts.remember?.(value)
           caller.resolve(value)
@@ -241,21 +227,13 @@ class Guarded implements Store {
       },
       onError: ({ parts, caller, isProbe }, error) => {
         const reason = this.#reasonOf(error, parts.shard.breaker, isProbe)
-        this.#calls--
         if (reason === undefined) caller.reject(error)
         else settle(caller, () => parts.decide(reason))
-      },
-      onLate: ({ parts, caller, isProbe }, isStalled) => {
-        const { breaker } = parts.shard
-        if (isStalled) breaker.ignore(isProbe)
-        else breaker.fail(steadyClock.now(), isProbe)
-        this.#calls--
-        settle(caller, () => parts.decide('timeout'))
       },
     }
   }
 
-  /** Why a call failed; undefined where it is the caller's own mistake, for the caller to see. */
+  /** Why a call failed; undefined if it is the caller's own mistake, which the caller gets. */
   #reasonOf(error: unknown, breaker: Breaker, isProbe: boolean): Reason | undefined {
     const code = error instanceof TidegateError ? error.code : 'store-failed'
     switch (code) {
@@ -282,70 +260,27 @@ class Guarded implements Store {
     }
   }
 
-  /** A group without the store: what is closed refuses, what is local is judged here. */
   #decide(
     group: readonly Charge[],
     mode: ChargeMode,
     reason: Reason,
-    shard: Shard,
+    { breaker }: Shard,
   ): readonly Decision[] {
-    const [first] = group
-    if (first?.hold?.id.startsWith(LEASE_MARK)) return [this.#declineLease(first, reason)]
-    const modes = group.map(({ limit }) => this.#modeOf(limit))
-    const hasClosed = modes.includes('closed')
-    const waitMs = Math.max(CLOSED_RETRY_MS_MIN, Math.ceil(shard.breaker.waitMs(steadyClock.now())))
-    const shares = group.filter((_, at) => modes[at] === 'local')
-    const isImpossible = group.some((charge) => isNeverGranted(charge, mode))
-    const localMode = hasClosed || isImpossible ? 'peek' : mode
-    const local = shares.length === 0 ? [] : this.#local.charge(shares, localMode)
-    const isRefused = hasClosed || isImpossible || local.some(({ allowed }) => !allowed)
-    let next = 0
-    const decisions = group.map((charge, at): Decision => {
-      switch (modes[at]) {
-        case 'closed':
-          return closedDecision(charge, reason, waitMs)
-        case 'local':
-          return { ...(local[next++] as Decision), degraded: { reason, mode: 'local' } }
-        default:
-          if (isNeverGranted(charge, mode)) return impossibleDecision(charge, reason)
-          return isRefused || mode === 'peek'
-            ? sparedDecision(charge, reason, 'open')
-            : openDecision(charge, reason)
-      }
-    })
-    const worst = hasClosed ? 'closed' : local.length > 0 ? 'local' : 'open'
-    const limits = group.map(({ name }) => name)
-    this.#observer({ type: 'degraded', reason, mode: worst, allowed: !isRefused, limits })
-    return decisions
-  }
-
-  /** No block can be had without the store; what was spent of the one before counts here. */
-  #declineLease({ name, limit, key, cost, settles }: Charge, reason: Reason): Decision {
-    const mode = this.#modeOf(limit)
-    const units = settles?.units ?? 0
-    if (mode === 'local' && units > 0) this.#local.adjust([{ name, limit, key, units }])
-    return { ...sparedDecision({ name, limit, key, cost }, reason, mode), allowed: false }
-  }
-
-  /** Given back or added where it is known here. The store hears nothing of it. */
-  #adjustHere(group: readonly Adjustment[], reason: Reason): readonly Decision[] {
-    return group.map((adjustment) => {
-      const mode = this.#modeOf(adjustment.limit)
-      if (mode !== 'local') return sparedDecision({ ...adjustment, cost: 0 }, reason, mode)
-      const [decision] = this.#local.adjust([adjustment])
-      return { ...(decision as Decision), degraded: { reason, mode } }
-    })
+    return this.#fallback.decide(group, mode, reason, breaker.waitMs(steadyClock.now()))
   }
 
   #remember(group: ReadonlyArray<Charge | Adjustment>, decisions: readonly Decision[]): void {
     for (const [at, counter] of group.entries()) {
-      if (this.#modeOf(counter.limit) !== 'local') continue
+      if (!this.#isLocal(counter.limit)) continue
       this.#local.remember(counter, decisions[at] as Decision)
     }
   }
 
-  #modeOf(limit: Limit) {
-    return limit.onStoreError ?? this.#settings.onStoreError
+  /** True if the limit may be enforced here. */
+  #isLocal({ onStoreError, onOverload }: Limit): boolean {
+    const settings = this.#settings
+    if ((onStoreError ?? settings.onStoreError) === 'local') return true
+    return (onOverload ?? settings.onOverload) === 'local'
   }
 
   #shardOf(group: readonly Counter[]): Shard {
@@ -379,11 +314,6 @@ class Guarded implements Store {
     const shard: Shard = { breaker, downSinceMs: undefined }
     return shard
   }
-}
-
-/** With a store or without: more than the limit can ever give, of which a part would do. */
-function isNeverGranted({ limit, cost }: Charge, mode: ChargeMode): boolean {
-  return (mode === 'partial' ? Math.min(cost, 1) : cost) > mostOf(limit)
 }
 
 function settle<T>(caller: Receiver<T>, answer: () => T): void {

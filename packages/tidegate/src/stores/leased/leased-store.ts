@@ -139,6 +139,10 @@ export class LeasedStore implements Store {
     await this.#store.close()
   }
 
+  async ready(timeoutMs?: number): Promise<void> {
+    await this.#store.ready?.(timeoutMs)
+  }
+
   /** The keys that were asked for most often within the last second, the most first. */
   hotKeys(): HotKey[] {
     const nowMs = steadyClock.now()

@@ -61,6 +61,10 @@ export class SplitStore implements Store {
     return this.#store.close()
   }
 
+  ready(timeoutMs?: number): Promise<void> {
+    return this.#store.ready(timeoutMs)
+  }
+
   hotKeys(): HotKey[] {
     return this.#store.hotKeys()
   }
@@ -114,9 +118,10 @@ function splitLimit(limit: Limit): readonly Limit[] {
   const share = (units: number, at: number) =>
     Math.floor(units / parts) + (at < units % parts ? 1 : 0)
   return Array.from({ length: parts }, (_, at): Limit => {
-    const { onStoreError, accuracy } = limit
+    const { onStoreError, onOverload, accuracy } = limit
     const declared = {
       ...(onStoreError === undefined ? undefined : { onStoreError }),
+      ...(onOverload === undefined ? undefined : { onOverload }),
       ...(accuracy === undefined ? undefined : { accuracy }),
     }
     if (limit.algorithm !== 'tokenBucket')

@@ -1,8 +1,8 @@
 /**
- * What waits is written into as few script calls as can be: plain charges, nearly all there are,
- * and leases of token buckets by the scripts made for them, everything else by the general one,
- * where requests for the same counter become one charge and groups of the same shape are described
- * once.
+ * Waiting charges are written into as few script calls as possible: plain charges, nearly all there
+ * are, and leases of token buckets by the scripts made for them, everything else by the general
+ * one. There, requests for the same counter become one charge, and groups of the same shape are
+ * described once.
  */
 
 import { LEASE_MARK } from '../../algorithms/holds.ts'
@@ -10,6 +10,7 @@ import type { Limit } from '../../algorithms/limit.ts'
 import type { TokenBucketParams } from '../../algorithms/token-bucket.ts'
 import type { Decision } from '../../decision.ts'
 import type { Charge, ChargeMode, Receiver } from '../store.ts'
+import { inTurns } from './in-turns.ts'
 import {
   decisionAt,
   LEASE_MODE,
@@ -25,13 +26,17 @@ import { chargeScript, leaseTokenBucketScript } from './scripts.generated.ts'
 import type { ServerTime } from './server-time.ts'
 import { hasShortWay, shortArgs, shortWayOf } from './short-way.ts'
 
-/** A charge of one counter, all or nothing, and who waits for it. */
+/** A charge of one counter, all or nothing, with the caller that waits for it. */
 export class PlainCharge implements Receiver {
   readonly key: string
   readonly limit: Limit
   readonly cost: number
-  /** Whether the short way would not do, as far as is known. */
+  /** True if the fast path cannot serve it, as far as is known. */
   isBesideHolds = false
+  /** The tick of the queue at which it began to wait. */
+  tick = 0
+  /** Later charges of the same counter, limit and cost that travel with this one. */
+  followers: PlainCharge[] | undefined
   readonly #receiver: Receiver
 
   constructor(key: string, limit: Limit, cost: number, receiver: Receiver) {
@@ -50,16 +55,29 @@ export class PlainCharge implements Receiver {
   }
 }
 
-/** Any group and who waits for it. */
+/** Any group, with the caller that waits for it. */
 export interface GroupCharge {
   readonly keys: readonly string[]
   readonly group: readonly Charge[]
   readonly mode: ChargeMode
+  /** The tick of the queue at which it began to wait. */
+  tick?: number
   readonly resolve: (decisions: readonly Decision[]) => void
   readonly reject: (error: unknown) => void
 }
 
 export type Waiting = PlainCharge | GroupCharge
+
+/** The charges that stand in one place of a queue. */
+export function chargesAt(waiting: Waiting): readonly Waiting[] {
+  if (isGroup(waiting) || waiting.followers === undefined) return [waiting]
+  return [waiting, ...waiting.followers]
+}
+
+/** How many charges stand in one place of a queue. */
+export function countAt(waiting: Waiting): number {
+  return isGroup(waiting) || waiting.followers === undefined ? 1 : 1 + waiting.followers.length
+}
 
 /** A call, who waits for it, and what its reply means to them. */
 export interface BatchCall extends ScriptCall {
@@ -72,14 +90,14 @@ export interface BatchCall extends ScriptCall {
 
 const NONE: readonly Waiting[] = []
 
-/** Up to so many charges of one counter take less time one by one by the short way. */
-const SAME_MAX = 8
+/** Up to this many charges of one counter take less time one by one on the fast path. */
+export const SAME_MAX = 8
 
 /** Writes the calls for what waits. */
 export function writeCalls(waiting: readonly Waiting[], time: ServerTime): BatchCall[] {
   const timeArg = time.argument()
   const [alone] = waiting
-  if (waiting.length === 1 && alone !== undefined) {
+  if (waiting.length === 1 && alone !== undefined && countAt(alone) === 1) {
     if (isShort(alone)) return [shortCall([alone], timeArg)]
     if (isGroup(alone) && isBucketLease(alone)) return [leaseCall([alone], timeArg)]
     return [generalCall([waiting], time)]
@@ -90,7 +108,7 @@ export function writeCalls(waiting: readonly Waiting[], time: ServerTime): Batch
   const { leases, others } = sortOutLeases(groups)
   const calls = [...leases.values()].map((same) => leaseCall(same, timeArg))
   const general: (readonly Waiting[])[] = others.map((group) => [group])
-  for (const same of plain.values()) {
+  for (const same of plain) {
     const first = same[0] as PlainCharge
     if (same.length > SAME_MAX || !isShort(first)) {
       general.push(same)
@@ -100,7 +118,7 @@ export function writeCalls(waiting: readonly Waiting[], time: ServerTime): Batch
     if (ofLimit.size === 0) fast.set(first.limit, ofLimit)
     const ofCost = ofLimit.get(first.cost)
     if (ofCost === undefined) ofLimit.set(first.cost, same)
-    else ofCost.push(...same)
+    else for (const charge of same) ofCost.push(charge)
   }
   for (const costs of fast.values()) {
     for (const charges of costs.values()) calls.push(shortCall(charges, timeArg))
@@ -125,17 +143,19 @@ function isShort(waiting: Waiting): waiting is PlainCharge {
   )
 }
 
-/** Charges of one limit and cost, of few which have the same counter; most are so. */
+/**
+ * True for charges of one limit and cost without followers, which most batches are. The queue sees
+ * to it that at most `SAME_MAX` of them have the same counter.
+ */
 function areAlike(waiting: readonly Waiting[]): waiting is readonly PlainCharge[] {
   const first = waiting[0] as Waiting
   if (!isShort(first)) return false
   const { limit, cost } = first
-  const keys = new Set<string>()
   for (const one of waiting) {
     if (!isShort(one) || one.limit !== limit || one.cost !== cost) return false
-    keys.add(one.key)
+    if (one.followers !== undefined) return false
   }
-  return waiting.length - keys.size < SAME_MAX
+  return true
 }
 
 /** A single lease of a token bucket. */
@@ -202,11 +222,12 @@ function sortOut(waiting: readonly Waiting[]) {
     }
     const known = byKey.get(one.key)
     const first = known?.[0]
+    const charges = chargesAt(one) as readonly PlainCharge[]
     if (known !== undefined && first?.limit === one.limit && first.cost === one.cost) {
-      known.push(one)
+      for (const charge of charges) known.push(charge)
       continue
     }
-    const same = [one]
+    const same = [...charges]
     byKey.set(one.key, same)
     plain.push(same)
   }
@@ -282,20 +303,30 @@ function settleEntry(
     first.resolve(first.group.map(({ limit }, index) => sure(decisionAt(reply, at + index, limit))))
     return
   }
-  const { limit, cost } = first
   if (entry.length === 1) {
-    first.resolve(sure(decisionAt(reply, at, limit)))
+    first.resolve(sure(decisionAt(reply, at, first.limit)))
     return
   }
-  // Charges that were sent as one: the first ones have what was granted, in order.
-  const own = readReply(reply, at)
-  for (const [place, one] of (entry as readonly PlainCharge[]).entries()) {
-    const isGranted = place < own.granted
-    const laterUnits = isGranted ? (own.granted - 1 - place) * cost : 0
-    const granted = isGranted ? cost : -1
-    const integers = [0, granted, own.remaining + laterUnits, own.retry, own.reset]
-    one.resolve(sure(decisionAt(integers, 0, limit)))
-  }
+  settleSame(entry as readonly PlainCharge[], readReply(reply, at), sure)
+}
+
+/** Charges that were sent as one: the first ones get the units that were granted, in order. */
+function settleSame(
+  charges: readonly PlainCharge[],
+  { granted, remaining, retry, reset }: ReturnType<typeof readReply>,
+  sure: (decision: Decision) => Decision,
+): void {
+  const { limit, cost } = charges[0] as PlainCharge
+  const denied = sure(decisionAt([0, -1, remaining, retry, reset], 0, limit))
+  inTurns(charges.length, (place) => {
+    const one = charges[place] as PlainCharge
+    if (place >= granted) {
+      one.resolve(denied)
+      return
+    }
+    const left = remaining + (granted - 1 - place) * cost
+    one.resolve(sure(decisionAt([0, cost, left, retry, reset], 0, limit)))
+  })
 }
 
 function keysOf(waiting: Waiting): readonly string[] {

@@ -1,26 +1,38 @@
 import { setImmediate as turn } from 'node:timers/promises'
-import { describe, expect, test } from 'vitest'
+import { describe, expect, test, vi } from 'vitest'
 import { until } from '../../../../../test/servers/until.ts'
+import type { Decision } from '../../decision.ts'
+import { TidegateError } from '../../errors.ts'
 import { tokenBucket } from '../../policy/limits.ts'
 import { PlainCharge } from './batch.ts'
-import { Dispatch } from './dispatch.ts'
+import { Dispatch, type QueueBounds } from './dispatch.ts'
 import type { ScriptCall } from './script-call.ts'
-import type { ScriptRunner } from './script-runner.ts'
+import type { Outcome, ScriptRunner } from './script-runner.ts'
+import { chargeScript } from './scripts.generated.ts'
 import { ServerTime } from './server-time.ts'
 
 const limit = tokenBucket({ limit: 10, per: '1s' })
 
-/** Takes every command and answers none. */
-function silentServer() {
+/** Takes every command, and answers only when the test does. */
+function silentServer(bounds: Partial<QueueBounds> = {}, isShut = false) {
   const calls: ScriptCall[] = []
-  const runner: Pick<ScriptRunner, 'run'> = { run: (call) => calls.push(call) }
-  const dispatch = new Dispatch(runner as ScriptRunner, new ServerTime(undefined), false)
-  const push = (key: string) => dispatch.push(chargeOf(key), key)
-  return { calls, push }
-}
-
-function chargeOf(key: string): PlainCharge {
-  return new PlainCharge(key, limit, 1, { resolve: () => undefined, reject: () => undefined })
+  const outcomes: Outcome[] = []
+  const answers: (Decision | string)[] = []
+  const runner: Pick<ScriptRunner, 'run'> = {
+    run: (call, outcome) => {
+      calls.push(call)
+      outcomes.push(outcome)
+    },
+  }
+  const time = new ServerTime(undefined)
+  const queue = { queueMax: 100_000, queueMs: undefined, ...bounds }
+  const dispatch = new Dispatch(runner as ScriptRunner, time, false, queue, isShut)
+  const receiver = {
+    resolve: (decision: Decision) => void answers.push(decision),
+    reject: (error: unknown) => void answers.push((error as TidegateError).code),
+  }
+  const push = (key: string) => dispatch.push(new PlainCharge(key, limit, 1, receiver), key)
+  return { calls, outcomes, answers, dispatch, push }
 }
 
 /** Longer than the time after which the process is looked at again. */
@@ -49,5 +61,91 @@ describe('charges on their way', () => {
     expect(calls.length).toBe(1)
     await until('the others are sent', () => calls.length > 1)
     expect(calls.map(({ keys }) => keys.length)).toEqual([1, 10])
+  })
+
+  test('of one counter are one charge, however many come at once', async () => {
+    const { calls, outcomes, answers, push } = silentServer()
+    for (let at = 0; at < 10_000; at++) push('hot')
+    await until('they are sent', () => calls.length > 0)
+    await turn()
+    expect(calls.flatMap(({ keys }) => keys).length).toBeLessThanOrEqual(18)
+    for (const outcome of outcomes) outcome.onError(new TidegateError('store-failed', 'down'))
+    await until('all have an answer', () => answers.length === 10_000)
+  })
+
+  test('get their answers in turns of the event loop that others can use', async () => {
+    const { calls, outcomes, answers, push } = silentServer()
+    for (let at = 0; at < 10_000; at++) push('hot')
+    await until('they are sent', () => calls.length > 0)
+    await turn()
+    const general = calls.findIndex(({ script }) => script === chargeScript)
+    outcomes[general]?.onReply([0, 3, 0, 5_000, 10_000], true)
+    expect(answers.length).toBe(1_000)
+    await until('all have an answer', () => answers.length > 9_900)
+    const allowed = answers.filter((one) => typeof one === 'object' && one.allowed)
+    expect(allowed).toMatchObject([{ remaining: 2 }, { remaining: 1 }, { remaining: 0 }])
+  })
+})
+
+describe('charges that wait', () => {
+  test('are at most `queueMax`; one more is refused, and there is room when they are sent', async () => {
+    const { push } = silentServer({ queueMax: 3 }, false)
+    for (const key of ['a', 'b', 'c']) push(key)
+    expect(() => push('d')).toThrow('3 calls wait to be sent to Redis already')
+    await turn()
+    expect(() => push('d')).not.toThrow()
+  })
+
+  test('are rejected with a command that is late, and the next ones are sent', async () => {
+    const { calls, outcomes, answers, push } = silentServer()
+    for (let at = 0; at < 2_000; at++) push(`key ${at}`)
+    await turn()
+    const sent = calls.reduce((sum, { keys }) => sum + keys.length, 0)
+    expect(sent).toBeLessThan(1_000)
+    outcomes[0]?.onError(new TidegateError('store-timeout', 'silent'))
+    const first = calls[0]?.keys.length ?? 0
+    await until('the queue is decided', () => answers.length === 2_000 - sent + first)
+    expect(new Set(answers)).toEqual(new Set(['store-timeout']))
+    const before = calls.length
+    push('next')
+    await until('the next one is sent', () => calls.length === before + 1)
+  })
+
+  test('are sent after a command that failed for another reason', async () => {
+    const { calls, outcomes, answers, push } = silentServer()
+    for (let at = 0; at < 2_000; at++) push(`key ${at}`)
+    await turn()
+    const before = calls.length
+    outcomes[0]?.onError(new TidegateError('store-unreachable', 'reset'))
+    await until('more are sent', () => calls.length > before)
+    expect(answers.length).toBe(calls[0]?.keys.length)
+  })
+
+  test('are refused after `queueMs`, and not before', async () => {
+    vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] })
+    try {
+      const { calls, answers, push } = silentServer({ queueMs: 800 })
+      for (let at = 0; at < 2_000; at++) push(`key ${at}`)
+      await turn()
+      const sent = calls.reduce((sum, { keys }) => sum + keys.length, 0)
+      await vi.advanceTimersByTimeAsync(799)
+      expect(answers).toEqual([])
+      await vi.advanceTimersByTimeAsync(101)
+      await until('they are refused', () => answers.length === 2_000 - sent)
+      expect(new Set(answers)).toEqual(new Set(['overloaded']))
+      await vi.advanceTimersByTimeAsync(100)
+      expect(vi.getTimerCount()).toBe(0)
+    } finally {
+      vi.useRealTimers()
+    }
+  })
+
+  test('wait while nothing may be sent yet, and go out together then', async () => {
+    const { calls, dispatch, push } = silentServer({}, true)
+    for (let at = 0; at < 50; at++) push(`key ${at}`)
+    await turn()
+    expect(calls).toEqual([])
+    dispatch.open()
+    await until('all are sent', () => calls.flatMap(({ keys }) => keys).length === 50)
   })
 })

@@ -1,15 +1,29 @@
 /**
- * Charges on their way to the server. What comes while commands are under way travels together with
+ * Charges on their way to the server. Charges that come while commands are under way travel with
  * the next one: one script call judges many. A charge that comes alone is sent at once.
  *
  * On one server there is one lane. On a cluster there is one for each slot in use, because a call
  * can reach one slot only; their commands travel side by side, pipelined by the client.
+ *
+ * Waiting is bounded in count and time; a charge that exceeds either is rejected as overloaded, and
+ * was not sent. A command that is late is an outage: the charges that wait behind it in its lane
+ * are rejected with it.
  */
 
-import { steadyClock } from '../../clock.ts'
+import { repeat, steadyClock } from '../../clock.ts'
 import { TidegateError } from '../../errors.ts'
-import { type BatchCall, PlainCharge, type Waiting, writeCalls, writeGeneralCall } from './batch.ts'
+import {
+  type BatchCall,
+  chargesAt,
+  countAt,
+  PlainCharge,
+  SAME_MAX,
+  type Waiting,
+  writeCalls,
+  writeGeneralCall,
+} from './batch.ts'
 import { slotOf } from './cluster-slot.ts'
+import { inTurns } from './in-turns.ts'
 import { LoopLoad } from './loop-load.ts'
 import type { ScriptRunner } from './script-runner.ts'
 import type { ServerTime } from './server-time.ts'
@@ -48,10 +62,10 @@ const FULL_PART = 64
 const BUSY_TURNS_MAX = 4
 
 /**
- * Charges that wait to be sent. Each takes some 300 bytes; a server that is this far behind would
- * need more than a tenth of a second to judge them.
+ * The time that a charge may wait is counted in ticks, not by the clock: after a pause of the whole
+ * process one tick has passed, and the charges still have their time.
  */
-const WAITING_MAX = 50_000
+const QUEUE_TICKS = 8
 
 /**
  * Counters with holds beside which the short way is not tried for a while: it would cost a round
@@ -63,8 +77,20 @@ const BESIDE_HOLDS_MS = 1_000
 /** A calendar that is refused although the clocks agree better than this will be refused again. */
 const SKEW_MS_MIN = 3_600_000
 
+/** Bounds of the waiting; `queueMs` of undefined waits for as long as the commands take. */
+export interface QueueBounds {
+  readonly queueMax: number
+  readonly queueMs: number | undefined
+}
+
 interface Lane {
+  /** In the order in which they came. */
   waiting: Waiting[]
+  /**
+   * The waiting charge of each counter that later ones join, so that a burst on one counter is one
+   * charge. Undefined while few wait.
+   */
+  byKey: Map<string, PlainCharge> | undefined
   inFlight: number
   /** How many charges the last command carries. */
   batchSize: number
@@ -76,6 +102,7 @@ interface Lane {
 export class Dispatch {
   readonly #runner: ScriptRunner
   readonly #time: ServerTime
+  readonly #bounds: QueueBounds
   /** None on a single server. */
   readonly #lanes: Map<number, Lane> | undefined
   readonly #onlyLane = newLane(0)
@@ -86,26 +113,60 @@ export class Dispatch {
   readonly #held = new Set<Lane>()
   /** Counters that the short way could not charge, and until when that is believed. */
   readonly #besideHolds = new Map<string, number>()
+  /** One for all: in a flood, the stack of each would cost more than a decision. */
+  #full: TidegateError | undefined
   #waitingCount = 0
+  #tick = 0
+  #stopTicks: (() => void) | undefined
+  /** While shut, charges wait in their lanes. */
+  #isShut: boolean
 
-  constructor(runner: ScriptRunner, time: ServerTime, isCluster: boolean) {
+  constructor(
+    runner: ScriptRunner,
+    time: ServerTime,
+    isCluster: boolean,
+    bounds: QueueBounds,
+    isShut = false,
+  ) {
     this.#runner = runner
     this.#time = time
+    this.#bounds = bounds
     this.#lanes = isCluster ? new Map() : undefined
+    this.#isShut = isShut
   }
 
-  /** `key` is the first of its keys, which all lie in one slot. Throws where too many wait. */
+  /** `key` is the first of its keys, which all lie in one slot. Throws if too many wait. */
   push(waiting: Waiting, key: string): void {
-    if (this.#waitingCount >= WAITING_MAX) throw overloaded()
+    if (this.#waitingCount >= this.#bounds.queueMax) throw this.#tooMany()
     this.#waitingCount++
+    waiting.tick = this.#tick
     if (this.#besideHolds.size > 0) this.#recall(waiting, key)
     const lane = this.#laneOf(key)
+    if (lane.waiting.length >= SAME_MAX && hasJoined(lane, waiting)) return
     lane.waiting.push(waiting)
+    if (this.#isShut) return
     if (!lane.isScheduled) {
       if (lane.inFlight < inFlightMax(lane)) this.#schedule(lane)
     } else if (lane.waiting.length >= FULL_PART && lane.inFlight < inFlightMax(lane)) {
       this.#flush(lane, FULL_PART)
     }
+  }
+
+  /** Sends everything that waits. */
+  open(): void {
+    this.#isShut = false
+    for (const lane of this.#allLanes()) {
+      if (lane.waiting.length > 0 && !lane.isScheduled) this.#schedule(lane)
+    }
+  }
+
+  /** Rejects everything that waits. */
+  rejectAll(error: unknown): void {
+    for (const lane of this.#allLanes()) this.#rejectWaiting(lane, error)
+  }
+
+  #allLanes(): Lane[] {
+    return this.#lanes === undefined ? [this.#onlyLane] : [...this.#lanes.values()]
   }
 
   #laneOf(key: string): Lane {
@@ -152,15 +213,33 @@ export class Dispatch {
     while (maySend(lane, waitingMin)) {
       const { length } = lane.waiting
       const part = Math.max(Math.ceil(length / (inFlightMax(lane) - lane.inFlight)), partMin)
-      const share = Math.min(part, length, BATCH_MAX)
-      lane.batchSize = share
-      const batch = share === length ? lane.waiting : lane.waiting.splice(0, share)
-      if (batch === lane.waiting) lane.waiting = []
-      this.#waitingCount -= share
-      this.#send(lane, batch)
+      this.#send(lane, this.#take(lane, Math.min(part, length, BATCH_MAX)))
     }
     if (lane.inFlight === 0) this.#lanes?.delete(lane.slot)
-    else if (lane.waiting.length > 0 && lane.inFlight < inFlightMax(lane)) this.#hold(lane)
+    else if (lane.waiting.length > 0) {
+      this.#startTicks()
+      if (lane.inFlight < inFlightMax(lane)) this.#hold(lane)
+    }
+  }
+
+  /** The first charges of a lane, as many as a command should carry. */
+  #take(lane: Lane, placesMax: number): readonly Waiting[] {
+    const { byKey } = lane
+    let places = 0
+    // Where charges have followers, the server works on up to so many of each.
+    for (let work = 0; places < placesMax && work < BATCH_MAX; places++) {
+      const one = lane.waiting[places] as Waiting
+      const count = countAt(one)
+      work += Math.min(count, SAME_MAX)
+      this.#waitingCount -= count
+      if (byKey !== undefined && one instanceof PlainCharge) byKey.delete(one.key)
+    }
+    lane.batchSize = places
+    if (places < lane.waiting.length) return lane.waiting.splice(0, places)
+    const all = lane.waiting
+    lane.waiting = []
+    lane.byKey = undefined
+    return all
   }
 
   #hold(lane: Lane): void {
@@ -197,6 +276,7 @@ export class Dispatch {
         const serverMs = timeOfRefusal(error)
         if (serverMs === undefined || Math.abs(serverMs - this.#time.now()) < SKEW_MS_MIN) {
           for (const one of call.waiting) one.reject(error)
+          if (error.code === 'store-timeout') this.#rejectWaiting(lane, error)
           this.#done(lane)
           return
         }
@@ -228,6 +308,47 @@ export class Dispatch {
     this.#run(lane, writeGeneralCall(waiting, this.#time))
   }
 
+  #rejectWaiting(lane: Lane, error: unknown): void {
+    const { waiting } = lane
+    lane.waiting = []
+    lane.byKey = undefined
+    this.#reject(waiting, error)
+  }
+
+  #reject(places: readonly Waiting[], error: unknown): void {
+    const charges = places.flatMap(chargesAt)
+    this.#waitingCount -= charges.length
+    inTurns(charges.length, (at) => charges[at]?.reject(error))
+  }
+
+  #tooMany(): TidegateError {
+    const message = `${this.#bounds.queueMax} calls wait to be sent to Redis already`
+    this.#full ??= new TidegateError('overloaded', message)
+    return this.#full
+  }
+
+  #startTicks(): void {
+    const { queueMs } = this.#bounds
+    if (queueMs === undefined || this.#stopTicks !== undefined) return
+    this.#stopTicks = repeat(() => this.#onTick(), Math.ceil(queueMs / QUEUE_TICKS))
+  }
+
+  /** A place in the queue expires with its first charge. */
+  #onTick(): void {
+    this.#tick++
+    const oldest = this.#tick - QUEUE_TICKS
+    for (const lane of this.#allLanes()) {
+      const { waiting } = lane
+      const end = waiting.findIndex(({ tick = 0 }) => tick >= oldest)
+      const expired = end === -1 ? waiting.splice(0) : waiting.splice(0, end)
+      for (const one of expired) if (one instanceof PlainCharge) lane.byKey?.delete(one.key)
+      this.#reject(expired, tooLate(this.#bounds.queueMs ?? 0))
+    }
+    if (this.#waitingCount > 0) return
+    this.#stopTicks?.()
+    this.#stopTicks = undefined
+  }
+
   #done(lane: Lane): void {
     lane.inFlight--
     if (lane.isScheduled) return
@@ -236,7 +357,24 @@ export class Dispatch {
   }
 }
 
-/** One command is always under way while somebody waits. */
+/** Lets a charge travel with one of the same counter, limit and cost, if that waits already. */
+function hasJoined(lane: Lane, waiting: Waiting): boolean {
+  if (lane.byKey === undefined) {
+    lane.byKey = new Map()
+    for (const one of lane.waiting) if (one instanceof PlainCharge) lane.byKey.set(one.key, one)
+  }
+  if (!(waiting instanceof PlainCharge)) return false
+  const first = lane.byKey.get(waiting.key)
+  if (first === undefined || first.limit !== waiting.limit || first.cost !== waiting.cost) {
+    lane.byKey.set(waiting.key, waiting)
+    return false
+  }
+  if (first.followers === undefined) first.followers = [waiting]
+  else first.followers.push(waiting)
+  return true
+}
+
+/** One command is always under way while charges wait. */
 function maySend(lane: Lane, waitingMin: number): boolean {
   if (lane.inFlight === 0) return lane.waiting.length > 0
   return lane.waiting.length >= waitingMin && lane.inFlight < inFlightMax(lane)
@@ -247,12 +385,12 @@ function inFlightMax({ batchSize }: Lane): number {
 }
 
 function newLane(slot: number): Lane {
-  return { waiting: [], inFlight: 0, batchSize: 0, isScheduled: false, slot }
+  const empty = { waiting: [], byKey: undefined, inFlight: 0, batchSize: 0 }
+  return { ...empty, isScheduled: false, slot }
 }
 
-function overloaded(): TidegateError {
-  const message = `the Redis store has ${WAITING_MAX} calls waiting; the server is too far behind`
-  return new TidegateError('overloaded', message)
+function tooLate(queueMs: number): TidegateError {
+  return new TidegateError('overloaded', `the call waited for ${queueMs} ms to be sent to Redis`)
 }
 
 /** The server's time, where it refused a calendar because none of its windows holds it. */

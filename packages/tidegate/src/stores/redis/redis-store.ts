@@ -3,8 +3,12 @@
  * group is judged by one script, which Redis runs without anything in between; time is the
  * server's.
  *
- * It rejects with what became of a call, and within `timeoutMs`; what a failure means for a request
- * is decided by whoever uses it. The client is the user's: it is neither opened nor closed here.
+ * It rejects with the reason if a call fails, and if the server is silent for `timeoutMs`; what a
+ * failure means for a request is its caller's decision. The client is the user's: it is neither
+ * opened nor closed here.
+ *
+ * `bounded` gives each guard a view with bounds and a queue of its own. All views of a store share
+ * its client, its keys and its notion of time.
  */
 
 import type { Limit } from '../../algorithms/limit.ts'
@@ -12,14 +16,24 @@ import type { Clock } from '../../clock.ts'
 import type { Decision } from '../../decision.ts'
 import { invalid, TidegateError } from '../../errors.ts'
 import { checkOneOf, checkOptions, checkWhole } from '../../policy/options.ts'
-import type { Adjustment, Charge, ChargeMode, Counter, Receiver, Store } from '../store.ts'
-import { PlainCharge } from './batch.ts'
+import type {
+  Adjustment,
+  CallBounds,
+  Charge,
+  ChargeMode,
+  Counter,
+  Receiver,
+  Store,
+} from '../store.ts'
+
+import { PlainCharge, type Waiting } from './batch.ts'
 import { type RedisCaller, type RedisClient, redisCaller } from './client.ts'
 import { slotOf } from './cluster-slot.ts'
 import { Dispatch } from './dispatch.ts'
+import { Readiness } from './readiness.ts'
 import { RedisKeys } from './redis-key.ts'
 import { decisionAt, LimitArgs, type ScriptCall, unconfirmed } from './script-call.ts'
-import { ScriptRunner } from './script-runner.ts'
+import { type RunnerOptions, ScriptRunner } from './script-runner.ts'
 import { adjustScript, heartbeatScript, resetScript } from './scripts.generated.ts'
 import { ServerTime } from './server-time.ts'
 
@@ -37,7 +51,10 @@ export interface RedisStoreOptions {
   readonly replicas?: number
   /** With `replicated`: how long to wait for them. Default: 10. */
   readonly replicasTimeoutMs?: number
-  /** After this time a call is given up, whatever the client does. Default: 1,000. */
+  /**
+   * How long the server may stay silent after a command, if no guard sets another time. Default:
+   * 1,000.
+   */
   readonly timeoutMs?: number
   /** For tests: time instead of the server's. */
   readonly clock?: Clock
@@ -54,8 +71,11 @@ const PREFIX_DEFAULT = 'tg'
 /** Braces would be a hash tag and put all keys into one slot. */
 const PREFIX = /^[A-Za-z0-9_.:-]{1,32}$/
 
-/** Long enough for a slow server; those who need an answer sooner do not wait for it. */
+/** Long enough for a slow server; guards set a shorter time for decisions. */
 const TIMEOUT_MS_DEFAULT = 1_000
+
+/** Calls without a guard that wait to be sent, 600 bytes each. */
+const WAITING_MAX = 50_000
 
 /** So that the answer still comes within the 15 ms that a decision may take. */
 const REPLICAS_TIMEOUT_MS_DEFAULT = 10
@@ -70,12 +90,25 @@ export function redisStore(client: RedisClient, options: RedisStoreOptions = {})
     throw invalid('invalid-option', { path: 'redisStore.prefix', value: prefix, allowed })
   }
   checkWhole(timeoutMs, 'redisStore.timeoutMs', 1, DURATION_MS_MAX)
+  const replication = replicationOf(options)
   const caller = redisCaller(client)
-  const runner = new ScriptRunner(caller, { timeoutMs, replication: replicationOf(options) })
-  return new Redis(runner, prefix, new ServerTime(clock), caller)
+  const time = new ServerTime(clock)
+  const readiness = new Readiness(caller, time, prefix)
+  const shared = { caller, replication, prefix, keys: new RedisKeys(prefix), time, readiness }
+  return new Redis(shared, timeoutMs, undefined)
 }
 
-function replicationOf(options: RedisStoreOptions) {
+/** Everything that the views of a store have in common. */
+interface Shared {
+  readonly caller: RedisCaller
+  readonly replication: RunnerOptions['replication']
+  readonly prefix: string
+  readonly keys: RedisKeys
+  readonly time: ServerTime
+  readonly readiness: Readiness
+}
+
+function replicationOf(options: RedisStoreOptions): RunnerOptions['replication'] {
   const { durability = 'memory', replicas, replicasTimeoutMs } = options
   checkOneOf(durability, 'redisStore.durability', durabilities)
   if (durability === 'memory') {
@@ -101,24 +134,39 @@ class Redis implements Store {
   readonly isRemote = true
   readonly canLease = true
   readonly shardOf?: (counter: Counter) => string
+  readonly #shared: Shared
   readonly #runner: ScriptRunner
   readonly #keys: RedisKeys
-  readonly #nodesKey: string
   readonly #time: ServerTime
   readonly #isCluster: boolean
   readonly #dispatch: Dispatch
+  /** How long calls wait for the first answer; undefined once that is settled. */
+  #connectMs: number | undefined
+  #connecting: Promise<void> | undefined
 
-  constructor(runner: ScriptRunner, prefix: string, time: ServerTime, caller: RedisCaller) {
-    this.#runner = runner
-    this.#keys = new RedisKeys(prefix)
-    this.#nodesKey = `${prefix}nodes`
+  constructor(shared: Shared, deadlineMs: number, bounds: CallBounds | undefined) {
+    const { caller, replication, keys, time } = shared
+    this.#shared = shared
+    this.#runner = new ScriptRunner(caller, { deadlineMs, replication })
+    this.#keys = keys
     this.#time = time
     this.#isCluster = caller.isCluster
-    this.#dispatch = new Dispatch(runner, time, caller.isCluster)
+    this.#connectMs = bounds?.connectMs
+    const queue = { queueMs: bounds?.queueMs, queueMax: bounds?.queueMax ?? WAITING_MAX }
+    const isShut = bounds !== undefined
+    this.#dispatch = new Dispatch(this.#runner, time, caller.isCluster, queue, isShut)
     const { nodeOfSlot } = caller
     if (nodeOfSlot !== undefined) {
       this.shardOf = (counter) => nodeOfSlot(slotOf(this.#keys.ofCounter(counter))) ?? ''
     }
+  }
+
+  bounded(bounds: CallBounds): Store {
+    return new Redis(this.#shared, bounds.deadlineMs, bounds)
+  }
+
+  ready(timeoutMs = TIMEOUT_MS_DEFAULT): Promise<void> {
+    return this.#shared.readiness.wait(checkWhole(timeoutMs, 'ready', 1, DURATION_MS_MAX))
   }
 
   charger(name: string, limit: Limit): (key: string, cost: number) => Promise<Decision> {
@@ -130,7 +178,7 @@ class Redis implements Store {
     const scope = this.#keys.scope(name, limit.algorithm)
     return (text, cost, receiver) => {
       const key = this.#keys.in(scope, text)
-      this.#dispatch.push(new PlainCharge(key, limit, cost, receiver), key)
+      this.#push(new PlainCharge(key, limit, cost, receiver), key)
     }
   }
 
@@ -141,11 +189,11 @@ class Redis implements Store {
         const key = this.#keys.ofCounter(first)
         const { limit, cost } = first
         const receiver = { resolve: (decision: Decision) => resolve([decision]), reject }
-        this.#dispatch.push(new PlainCharge(key, limit, cost, receiver), key)
+        this.#push(new PlainCharge(key, limit, cost, receiver), key)
         return
       }
       const keys = this.#keysOf(group)
-      this.#dispatch.push({ keys, group, mode, resolve, reject }, keys[0] as string)
+      this.#push({ keys, group, mode, resolve, reject }, keys[0] as string)
     })
   }
 
@@ -169,7 +217,7 @@ class Redis implements Store {
   }
 
   async heartbeat(id: string, lifetimeMs: number): Promise<number> {
-    const keys = [this.#nodesKey]
+    const keys = [`${this.#shared.prefix}nodes`]
     const call = { script: heartbeatScript, keys, args: [id, String(lifetimeMs)] }
     return Number((await this.#run(call)).reply)
   }
@@ -181,7 +229,28 @@ class Redis implements Store {
   /** The client is the user's, who closes it. */
   close(): void {}
 
-  #run(call: ScriptCall): Promise<{ reply: unknown; isConfirmed: boolean }> {
+  #push(waiting: Waiting, key: string): void {
+    this.#dispatch.push(waiting, key)
+    if (this.#connectMs !== undefined) this.#connecting ??= this.#connect(this.#connectMs)
+  }
+
+  /** On first use, calls wait in their lanes until the servers have answered once. */
+  async #connect(connectMs: number): Promise<void> {
+    try {
+      const { readiness } = this.#shared
+      if (!readiness.isSettled) await readiness.firstUse(connectMs)
+    } catch (error) {
+      this.#dispatch.rejectAll(error)
+    }
+    this.#connectMs = undefined
+    this.#dispatch.open()
+  }
+
+  async #run(call: ScriptCall): Promise<{ reply: unknown; isConfirmed: boolean }> {
+    if (this.#connectMs !== undefined) {
+      this.#connecting ??= this.#connect(this.#connectMs)
+      await this.#connecting
+    }
     return new Promise((resolve, reject) => {
       const onReply = (reply: unknown, isConfirmed: boolean) => resolve({ reply, isConfirmed })
       this.#runner.run(call, { onReply, onError: reject })

@@ -1,7 +1,10 @@
 /**
- * Runs one script call to its end: by its digest, or by its text where the server does not know it;
- * again where it was refused because its keys are being moved; and never again where its outcome is
- * unknown. Every call ends within `timeoutMs`, whatever the client does.
+ * Runs one script call to its end: by its digest, or by its text if the server does not know it;
+ * again if it was refused because its keys are being moved; and never again if its outcome is
+ * unknown.
+ *
+ * The deadline is the server's: it runs for each command, from when it was given to the client to be
+ * written until its reply is read. How long calls waited before that is their queue's affair.
  */
 
 import { steadyClock } from '../../clock.ts'
@@ -12,7 +15,7 @@ import { isNoScript, isTryAgain, isWrongServer, redisError } from './redis-error
 import type { ScriptCall } from './script-call.ts'
 
 export interface RunnerOptions {
-  readonly timeoutMs: number
+  readonly deadlineMs: number
   /** Replicas that are to confirm, and how long to wait for them; undefined to wait for none. */
   readonly replication: { readonly replicas: number; readonly timeoutMs: number } | undefined
 }
@@ -29,6 +32,13 @@ const TRY_AGAIN_DELAY_MS = 5
 /** A connection to a replica is closed at most this often: the next one may lead there, too. */
 const RECONNECT_INTERVAL_MS = 1_000
 
+/**
+ * Commands that the server has left unanswered beyond their deadline. The client keeps each until
+ * its connection ends, with the arguments of up to 128 charges, about 10 KB. A breaker stops far
+ * earlier; this bounds the memory of a process without one.
+ */
+const UNANSWERED_MAX = 1_024
+
 /** A replica that restarts or is busy is back sooner, and Sentinel takes about as long. */
 const UNCONFIRMED_MS_MAX = 1_000
 
@@ -36,6 +46,7 @@ export class ScriptRunner {
   readonly #caller: RedisCaller
   readonly #options: RunnerOptions
   readonly #deadlines: Deadlines
+  readonly #unanswered = { count: 0 }
   #reconnectedMs = Number.NEGATIVE_INFINITY
   /** When replicas last confirmed; from the start on, until they first have. */
   #confirmedMs = steadyClock.now()
@@ -43,11 +54,16 @@ export class ScriptRunner {
   constructor(caller: RedisCaller, options: RunnerOptions) {
     this.#caller = caller
     this.#options = options
-    this.#deadlines = new Deadlines(options.timeoutMs)
+    this.#deadlines = new Deadlines(options.deadlineMs)
   }
 
   run(call: ScriptCall, outcome: Outcome): void {
-    const flight = new Flight(call, outcome, this.#deadlines, this.#options.timeoutMs)
+    const { deadlineMs } = this.#options
+    if (this.#unanswered.count >= UNANSWERED_MAX) {
+      outcome.onError(silent(deadlineMs))
+      return
+    }
+    const flight = new Flight(call, outcome, this.#deadlines, deadlineMs, this.#unanswered)
     this.#attempt(flight, 'evalsha')
   }
 
@@ -74,15 +90,20 @@ export class ScriptRunner {
   }
 
   #onError(flight: Flight, command: 'eval' | 'evalsha', error: unknown): void {
-    if (flight.isSettled) return
+    if (flight.isSettled) {
+      flight.answerLate()
+      return
+    }
     // Both were refused before anything ran, so that running it now is the first time.
     if (command === 'evalsha' && isNoScript(error)) {
+      flight.restart()
       this.#attempt(flight, 'eval')
       return
     }
     if (isTryAgain(error)) {
       steadyClock.schedule(() => {
-        if (!flight.isSettled) this.#attempt(flight, 'evalsha')
+        if (flight.isSettled) flight.answerLate()
+        else this.#attempt(flight, 'evalsha')
       }, TRY_AGAIN_DELAY_MS)
       return
     }
@@ -106,34 +127,51 @@ export class ScriptRunner {
   }
 }
 
-/** A call under way. The first answer counts, and one that comes after the deadline does not. */
+/** A command under way. The first answer counts; one that comes after the deadline does not. */
 class Flight implements Timed {
   readonly call: ScriptCall
   readonly #outcome: Outcome
   readonly #deadlines: Deadlines
-  readonly #timeoutMs: number
+  readonly #deadlineMs: number
+  readonly #unanswered: { count: number }
   isSettled = false
+  #isLate = false
   dueMs = 0
   before: Timed | undefined
   after: Timed | undefined
 
-  constructor(call: ScriptCall, outcome: Outcome, deadlines: Deadlines, timeoutMs: number) {
+  constructor(
+    call: ScriptCall,
+    outcome: Outcome,
+    deadlines: Deadlines,
+    deadlineMs: number,
+    unanswered: { count: number },
+  ) {
     this.call = call
     this.#outcome = outcome
     this.#deadlines = deadlines
-    this.#timeoutMs = timeoutMs
+    this.#deadlineMs = deadlineMs
+    this.#unanswered = unanswered
     deadlines.add(this)
   }
 
+  /** For another command, after the server has answered the one before. */
+  restart(): void {
+    this.#deadlines.remove(this)
+    this.#deadlines.add(this)
+  }
+
   succeed(reply: unknown, isConfirmed: boolean): void {
-    if (this.isSettled) return
+    if (this.isSettled) {
+      this.answerLate()
+      return
+    }
     this.isSettled = true
     this.#deadlines.remove(this)
     this.#outcome.onReply(reply, isConfirmed)
   }
 
   fail(error: TidegateError): void {
-    if (this.isSettled) return
     this.isSettled = true
     this.#deadlines.remove(this)
     this.#outcome.onError(error)
@@ -141,7 +179,20 @@ class Flight implements Timed {
 
   expire(): void {
     this.isSettled = true
-    const message = `Redis has not answered within ${this.#timeoutMs} ms; the outcome is unknown`
-    this.#outcome.onError(new TidegateError('store-timeout', message))
+    this.#isLate = true
+    this.#unanswered.count++
+    this.#outcome.onError(silent(this.#deadlineMs))
   }
+
+  /** Only the memory that it took matters by now. */
+  answerLate(): void {
+    if (!this.#isLate) return
+    this.#isLate = false
+    this.#unanswered.count--
+  }
+}
+
+function silent(deadlineMs: number): TidegateError {
+  const message = `Redis has not answered within ${deadlineMs} ms; the outcome is unknown`
+  return new TidegateError('store-timeout', message)
 }
