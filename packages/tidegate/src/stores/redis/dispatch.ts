@@ -24,26 +24,10 @@ import {
 } from './batch.ts'
 import { slotOf } from './cluster-slot.ts'
 import { inTurns } from './in-turns.ts'
+import { BATCH_MAX, hasJoined, inFlightMax, type Lane, maySend, newLane, takeFrom } from './lane.ts'
 import { LoopLoad } from './loop-load.ts'
-import type { ScriptRunner } from './script-runner.ts'
+import type { Outcome, ScriptRunner } from './script-runner.ts'
 import type { ServerTime } from './server-time.ts'
-
-/**
- * Charges in one command. A script call has a fixed price of some microseconds, which is shared by
- * then; a larger one would only hold up the other clients of the server, for longer than 0.3 ms.
- */
-const BATCH_MAX = 128
-
-/**
- * Commands of a lane under way at once. With one, server and process would wait for each other in
- * turn, and waking up costs more than a command; with more than eight, each carries too few charges
- * to share the fixed price.
- */
-const IN_FLIGHT_MAX = 8
-
-/** Commands with at least so many charges keep the server busy with half as many under way. */
-const LARGE_BATCH = 16
-const IN_FLIGHT_LARGE_MAX = 4
 
 /**
  * Charges of a command of a busy process while another one is under way. Each command is a write, a
@@ -60,6 +44,12 @@ const FULL_PART = 64
 
 /** Turns of the event loop that charges of a busy process wait for company, while any comes. */
 const BUSY_TURNS_MAX = 4
+
+/**
+ * Charges under way from which on commands are given more time: far more than a service has that
+ * Redis keeps up with, which at 100,000 per second and 1 ms each are 100.
+ */
+const BURST_MIN = 200
 
 /**
  * The time that a charge may wait is counted in ticks, not by the clock: after a pause of the whole
@@ -83,22 +73,6 @@ export interface QueueBounds {
   readonly queueMs: number | undefined
 }
 
-interface Lane {
-  /** In the order in which they came. */
-  waiting: Waiting[]
-  /**
-   * The waiting charge of each counter that later ones join, so that a burst on one counter is one
-   * charge. Undefined while few wait.
-   */
-  byKey: Map<string, PlainCharge> | undefined
-  inFlight: number
-  /** How many charges the last command carries. */
-  batchSize: number
-  isScheduled: boolean
-  /** On a cluster, the slot that it leads to. */
-  readonly slot: number
-}
-
 export class Dispatch {
   readonly #runner: ScriptRunner
   readonly #time: ServerTime
@@ -116,6 +90,9 @@ export class Dispatch {
   /** One for all: in a flood, the stack of each would cost more than a decision. */
   #full: TidegateError | undefined
   #waitingCount = 0
+  #sentCount = 0
+  /** From when many charges are under way until none is. */
+  #isBurst = false
   #tick = 0
   #stopTicks: (() => void) | undefined
   /** While shut, charges wait in their lanes. */
@@ -139,6 +116,7 @@ export class Dispatch {
   push(waiting: Waiting, key: string): void {
     if (this.#waitingCount >= this.#bounds.queueMax) throw this.#tooMany()
     this.#waitingCount++
+    if (this.#waitingCount + this.#sentCount >= BURST_MIN) this.#isBurst = true
     waiting.tick = this.#tick
     if (this.#besideHolds.size > 0) this.#recall(waiting, key)
     const lane = this.#laneOf(key)
@@ -213,33 +191,15 @@ export class Dispatch {
     while (maySend(lane, waitingMin)) {
       const { length } = lane.waiting
       const part = Math.max(Math.ceil(length / (inFlightMax(lane) - lane.inFlight)), partMin)
-      this.#send(lane, this.#take(lane, Math.min(part, length, BATCH_MAX)))
+      const batch = takeFrom(lane, Math.min(part, length, BATCH_MAX))
+      for (const one of batch) this.#waitingCount -= countAt(one)
+      this.#send(lane, batch)
     }
     if (lane.inFlight === 0) this.#lanes?.delete(lane.slot)
     else if (lane.waiting.length > 0) {
       this.#startTicks()
       if (lane.inFlight < inFlightMax(lane)) this.#hold(lane)
     }
-  }
-
-  /** The first charges of a lane, as many as a command should carry. */
-  #take(lane: Lane, placesMax: number): readonly Waiting[] {
-    const { byKey } = lane
-    let places = 0
-    // Where charges have followers, the server works on up to so many of each.
-    for (let work = 0; places < placesMax && work < BATCH_MAX; places++) {
-      const one = lane.waiting[places] as Waiting
-      const count = countAt(one)
-      work += Math.min(count, SAME_MAX)
-      this.#waitingCount -= count
-      if (byKey !== undefined && one instanceof PlainCharge) byKey.delete(one.key)
-    }
-    lane.batchSize = places
-    if (places < lane.waiting.length) return lane.waiting.splice(0, places)
-    const all = lane.waiting
-    lane.waiting = []
-    lane.byKey = undefined
-    return all
   }
 
   #hold(lane: Lane): void {
@@ -265,14 +225,22 @@ export class Dispatch {
 
   #run(lane: Lane, call: BatchCall): void {
     this.#load.hasSent()
-    this.#runner.run(call, {
+    const outcome = this.#outcomeOf(lane, call)
+    this.#sentCount += call.waiting.length
+    this.#runner.run(call, outcome, this.#isBurst)
+  }
+
+  #outcomeOf(lane: Lane, call: BatchCall): Outcome {
+    return {
       onReply: (reply, isConfirmed) => {
+        this.#arrive(call)
         if (call.tellsTime) this.#time.learn(reply)
         const left = call.settle(reply, isConfirmed)
         if (left.length === 0) this.#done(lane)
         else this.#runLeft(lane, left)
       },
       onError: (error) => {
+        this.#arrive(call)
         const serverMs = timeOfRefusal(error)
         if (serverMs === undefined || Math.abs(serverMs - this.#time.now()) < SKEW_MS_MIN) {
           for (const one of call.waiting) one.reject(error)
@@ -284,7 +252,12 @@ export class Dispatch {
         this.#time.set(serverMs)
         this.#runGeneral(lane, call.waiting)
       },
-    })
+    }
+  }
+
+  #arrive({ waiting }: BatchCall): void {
+    this.#sentCount -= waiting.length
+    if (this.#sentCount === 0 && this.#waitingCount === 0) this.#isBurst = false
   }
 
   /** What the short way has left, and will leave again while the holds are there. */
@@ -355,38 +328,6 @@ export class Dispatch {
     if (lane.waiting.length > 0) this.#schedule(lane)
     else if (lane.inFlight === 0) this.#lanes?.delete(lane.slot)
   }
-}
-
-/** Lets a charge travel with one of the same counter, limit and cost, if that waits already. */
-function hasJoined(lane: Lane, waiting: Waiting): boolean {
-  if (lane.byKey === undefined) {
-    lane.byKey = new Map()
-    for (const one of lane.waiting) if (one instanceof PlainCharge) lane.byKey.set(one.key, one)
-  }
-  if (!(waiting instanceof PlainCharge)) return false
-  const first = lane.byKey.get(waiting.key)
-  if (first === undefined || first.limit !== waiting.limit || first.cost !== waiting.cost) {
-    lane.byKey.set(waiting.key, waiting)
-    return false
-  }
-  if (first.followers === undefined) first.followers = [waiting]
-  else first.followers.push(waiting)
-  return true
-}
-
-/** One command is always under way while charges wait. */
-function maySend(lane: Lane, waitingMin: number): boolean {
-  if (lane.inFlight === 0) return lane.waiting.length > 0
-  return lane.waiting.length >= waitingMin && lane.inFlight < inFlightMax(lane)
-}
-
-function inFlightMax({ batchSize }: Lane): number {
-  return batchSize >= LARGE_BATCH ? IN_FLIGHT_LARGE_MAX : IN_FLIGHT_MAX
-}
-
-function newLane(slot: number): Lane {
-  const empty = { waiting: [], byKey: undefined, inFlight: 0, batchSize: 0 }
-  return { ...empty, isScheduled: false, slot }
 }
 
 function tooLate(queueMs: number): TidegateError {

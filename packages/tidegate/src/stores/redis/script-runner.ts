@@ -20,6 +20,16 @@ export interface RunnerOptions {
   readonly replication: { readonly replicas: number; readonly timeoutMs: number } | undefined
 }
 
+/**
+ * How many deadlines a command may take while many calls are under way. A server that is being hit
+ * by a burst, on a machine that has much to do, may lose its processor for longer than a deadline;
+ * the calls of a burst wait for longer anyway, and to admit all of them for that would be worse.
+ */
+const PATIENCE = 4
+
+/** But not longer than this, unless the deadline is. */
+const PATIENT_MS_MAX = 100
+
 export interface Outcome {
   /** `isConfirmed` is false only where replicas were to confirm and have not. */
   onReply(reply: unknown, isConfirmed: boolean): void
@@ -45,7 +55,8 @@ const UNCONFIRMED_MS_MAX = 1_000
 export class ScriptRunner {
   readonly #caller: RedisCaller
   readonly #options: RunnerOptions
-  readonly #deadlines: Deadlines
+  readonly #prompt: FlightTimes
+  readonly #patient: FlightTimes
   readonly #unanswered = { count: 0 }
   #reconnectedMs = Number.NEGATIVE_INFINITY
   /** When replicas last confirmed; from the start on, until they first have. */
@@ -54,17 +65,23 @@ export class ScriptRunner {
   constructor(caller: RedisCaller, options: RunnerOptions) {
     this.#caller = caller
     this.#options = options
-    this.#deadlines = new Deadlines(options.deadlineMs)
+    this.#prompt = this.#times(options.deadlineMs)
+    const patientMs = Math.min(options.deadlineMs * PATIENCE, PATIENT_MS_MAX)
+    this.#patient = this.#times(Math.max(options.deadlineMs, patientMs))
   }
 
-  run(call: ScriptCall, outcome: Outcome): void {
-    const { deadlineMs } = this.#options
+  #times(deadlineMs: number): FlightTimes {
+    return { deadlineMs, deadlines: new Deadlines(deadlineMs), unanswered: this.#unanswered }
+  }
+
+  /** `isPatient` while many calls are under way. */
+  run(call: ScriptCall, outcome: Outcome, isPatient = false): void {
+    const times = isPatient ? this.#patient : this.#prompt
     if (this.#unanswered.count >= UNANSWERED_MAX) {
-      outcome.onError(silent(deadlineMs))
+      outcome.onError(silent(times.deadlineMs))
       return
     }
-    const flight = new Flight(call, outcome, this.#deadlines, deadlineMs, this.#unanswered)
-    this.#attempt(flight, 'evalsha')
+    this.#attempt(new Flight(call, outcome, times), 'evalsha')
   }
 
   #attempt(flight: Flight, command: 'eval' | 'evalsha'): void {
@@ -127,38 +144,35 @@ export class ScriptRunner {
   }
 }
 
+/** The deadline of a command, and the count of those that were left unanswered. */
+interface FlightTimes {
+  readonly deadlineMs: number
+  readonly deadlines: Deadlines
+  readonly unanswered: { count: number }
+}
+
 /** A command under way. The first answer counts; one that comes after the deadline does not. */
 class Flight implements Timed {
   readonly call: ScriptCall
   readonly #outcome: Outcome
-  readonly #deadlines: Deadlines
-  readonly #deadlineMs: number
-  readonly #unanswered: { count: number }
+  readonly #times: FlightTimes
   isSettled = false
   #isLate = false
   dueMs = 0
   before: Timed | undefined
   after: Timed | undefined
 
-  constructor(
-    call: ScriptCall,
-    outcome: Outcome,
-    deadlines: Deadlines,
-    deadlineMs: number,
-    unanswered: { count: number },
-  ) {
+  constructor(call: ScriptCall, outcome: Outcome, times: FlightTimes) {
     this.call = call
     this.#outcome = outcome
-    this.#deadlines = deadlines
-    this.#deadlineMs = deadlineMs
-    this.#unanswered = unanswered
-    deadlines.add(this)
+    this.#times = times
+    times.deadlines.add(this)
   }
 
   /** For another command, after the server has answered the one before. */
   restart(): void {
-    this.#deadlines.remove(this)
-    this.#deadlines.add(this)
+    this.#times.deadlines.remove(this)
+    this.#times.deadlines.add(this)
   }
 
   succeed(reply: unknown, isConfirmed: boolean): void {
@@ -167,28 +181,28 @@ class Flight implements Timed {
       return
     }
     this.isSettled = true
-    this.#deadlines.remove(this)
+    this.#times.deadlines.remove(this)
     this.#outcome.onReply(reply, isConfirmed)
   }
 
   fail(error: TidegateError): void {
     this.isSettled = true
-    this.#deadlines.remove(this)
+    this.#times.deadlines.remove(this)
     this.#outcome.onError(error)
   }
 
   expire(): void {
     this.isSettled = true
     this.#isLate = true
-    this.#unanswered.count++
-    this.#outcome.onError(silent(this.#deadlineMs))
+    this.#times.unanswered.count++
+    this.#outcome.onError(silent(this.#times.deadlineMs))
   }
 
   /** Only the memory that it took matters by now. */
   answerLate(): void {
     if (!this.#isLate) return
     this.#isLate = false
-    this.#unanswered.count--
+    this.#times.unanswered.count--
   }
 }
 
