@@ -14,10 +14,12 @@ export interface BurstProcess {
   stop(): Promise<void>
 }
 
-export async function startBurstProcess(
-  plan: BurstPlan,
-  program = join(import.meta.dirname, 'burst-worker.ts'),
-): Promise<BurstProcess> {
+export function startBurstProcess(plan: BurstPlan): Promise<BurstProcess> {
+  return startBurstProgram(join(import.meta.dirname, 'burst-worker.ts'), plan)
+}
+
+/** The program calls `serveBursts`; the plan is its argument. */
+export async function startBurstProgram(program: string, plan: object): Promise<BurstProcess> {
   const child = forkAt(here, program, plan)
   await nextMessage(child)
   return {
