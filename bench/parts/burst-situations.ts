@@ -103,7 +103,7 @@ const reasonBare =
   'One pipeline of bare commands has no promise, deadline or decision object for each call, and ' +
   'its caller has to gather the calls.'
 
-/** Of times the median, of faults and of turns of the event loop the worst round. */
+/** Times are medians of the rounds; faults are those of the worst round. */
 export function exactnessTable(run: Run, found: readonly BurstFound[]): void {
   run.table({
     name: 'burst-exactness',
@@ -120,7 +120,6 @@ export function exactnessTable(run: Run, found: readonly BurstFound[]): void {
     ],
     rows: found.flatMap(({ situation, rounds }) =>
       [...rounds].map(([name, results]) => {
-        const worst = (of: (result: BurstResult) => number) => Math.max(...results.map(of))
         const faults = faultsOf(results)
         const isExact = faults.every((count) => count === 0)
         return {
@@ -128,9 +127,9 @@ export function exactnessTable(run: Run, found: readonly BurstFound[]): void {
           isOurs: name === OURS,
           cells: [
             median(results.map(({ elapsedMs }) => elapsedMs)),
-            worst(({ admitted }) => admitted),
+            Math.max(...results.map(({ admitted }) => admitted)),
             ...faults,
-            worst(({ longestTurnMs }) => longestTurnMs),
+            median(results.map(({ longestTurnMs }) => longestTurnMs)),
             // Only a row of ours can be among what Tidegate has missed.
             name === OURS ? verdictOf(isExact) : undefined,
           ],
