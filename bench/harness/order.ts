@@ -4,6 +4,7 @@ const order = [
   'memory',
   'redis',
   'cluster',
+  'burst',
   'hot-keys',
   'middleware',
   'gateway',

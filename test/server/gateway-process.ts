@@ -37,10 +37,14 @@ export async function startGatewayProcess(options: GatewayProcessOptions): Promi
     gateway: { listen: { host: '127.0.0.1', port } },
     admin: { listen: { port: adminPort } },
   }
+  const merged = ({ gateway, ...rest }: { gateway?: object }) => ({
+    ...fixed,
+    ...rest,
+    gateway: { ...fixed.gateway, ...gateway },
+  })
   const file = join(folder, 'tidegate.yaml')
   const write = (policy: object | string) => {
-    const text = typeof policy === 'string' ? policy : JSON.stringify({ ...fixed, ...policy })
-    writeFileSync(file, text)
+    writeFileSync(file, typeof policy === 'string' ? policy : JSON.stringify(merged(policy)))
   }
   write(options.policy)
   const program = [join(repositoryRoot, 'packages/server/src/main.ts'), 'gateway']
