@@ -81,6 +81,8 @@ export class Denials {
     const waitMs = Math.max(...decisions.map(({ retryAfterMs }) => retryAfterMs))
     const isSure = decisions.every(({ degraded }) => degraded === null)
     if (waitMs === 0 || !isSure || question.cost === 0) return
+    // Of a burst, all but the first denial say what is known already.
+    if (this.#isKnown(key, question, times.nowMs)) return
     this.#sweep(times.nowMs)
     if (this.#denials.size >= DENIALS_MAX && !this.#denials.has(key)) return
     const known = this.#denials.get(key)
@@ -102,6 +104,12 @@ export class Denials {
 
   clear(): void {
     this.#denials.clear()
+  }
+
+  #isKnown(key: string, { limits, cost }: Question, nowMs: number): boolean {
+    const denial = this.#denials.get(key)
+    if (denial === undefined || nowMs >= denial.untilMs || cost < denial.cost) return false
+    return areSame(limits, denial.limits)
   }
 
   #holds(key: string, denial: Denial, isForSame: boolean, nowMs: number): boolean {
