@@ -28,6 +28,7 @@ export default defineConfig({
     // Longer than `until` waits, so that what was waited for is said.
     testTimeout: 120_000,
     hookTimeout: 120_000,
+    setupFiles: ['./test/quiet-warnings.ts'],
     globalSetup: './test/stalls/global-setup.ts',
     runner: './test/stalls/stall-runner.ts',
     projects: [

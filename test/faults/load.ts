@@ -41,7 +41,7 @@ export interface Load {
   stop(): Promise<LoadReport>
 }
 
-/** That of a limiter, unless it has another. */
+/** For all that are near, unless the plan has another: what these loads measure depends on it. */
 const DEADLINE_MS = 15
 
 /** The phase before the first mark. */
@@ -51,12 +51,14 @@ export async function startLoad(plan: LoadPlan): Promise<Load> {
   const { processes = 2, checksPerSecond = 1000, places, settleMs = 1000 } = plan
   const firstKey = (index: number) => (plan.hasOwnKeys === true ? index * plan.keys : 0)
   const intervalMs = (1000 * processes) / checksPerSecond
+  const guard = { deadlineMs: DEADLINE_MS, ...plan.guard }
   const workers = Array.from({ length: processes }, (_, index) =>
     startWorker(placeOf(places, index), {
       ...plan,
+      guard,
       firstKey: firstKey(index),
       intervalMs,
-      deadlineMs: plan.guard?.deadlineMs ?? DEADLINE_MS,
+      deadlineMs: guard.deadlineMs,
       settleMs,
     }),
   )

@@ -77,7 +77,7 @@ export async function startService(options: ServiceOptions): Promise<RunningServ
   const { document } = options.policy
   const { logger, readSecret, folder } = options
   const store = createStore(storeSettings(document.store, readSecret, folder), {
-    deadlineMs: document.store.deadline,
+    ...(document.store.deadline !== undefined && { deadlineMs: document.store.deadline }),
     queueMs: document.store.queue,
     observer: storeObserver(logger),
     onConnectionError: everyNowAndThen((error) =>

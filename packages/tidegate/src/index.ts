@@ -61,5 +61,6 @@ export type {
   MaybePromise,
   Receiver,
   Store,
+  StoreTimes,
 } from './stores/store.ts'
 export type { WaitOptions } from './wait-queue.ts'

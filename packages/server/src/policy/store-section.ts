@@ -46,9 +46,10 @@ export const storeSection = z
       .default('tg')
       .describe('What all keys begin with.'),
     deadline: duration
-      .default(15)
+      .optional()
       .describe(
-        'How long Redis may stay silent after a command; then the limit’s `onStoreError` decides.',
+        'How long Redis may stay silent after a command; then the limit’s `onStoreError` decides. ' +
+          'By default three times the measured round trip, from `15ms` to `100ms`.',
       ),
     queue: duration
       .default(1_000)

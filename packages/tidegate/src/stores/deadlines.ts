@@ -1,5 +1,5 @@
 /**
- * Deadlines of one length: entries are due in the order in which they were added, so that a queue
+ * Deadlines of about one length: entries are due in the order in which they were added, so that a queue
  * and one timer serve any number of them.
  *
  * A deadline measures how long another process is silent, so the time in which this one was busy
@@ -40,7 +40,7 @@ const BUSY_SHARE_MIN = 0.5
 const DELAY_MS_MIN = 1
 
 export class Deadlines {
-  readonly #lengthMs: number
+  readonly #length: () => number
   #first: Timed | undefined
   #last: Timed | undefined
   #isArmed = false
@@ -49,17 +49,19 @@ export class Deadlines {
   /** When the last grace began: entries due before that have had theirs. */
   #graceMs = Number.NEGATIVE_INFINITY
 
-  constructor(lengthMs: number) {
-    this.#lengthMs = lengthMs
+  /** The length may change: an entry never becomes due before those that were added earlier. */
+  constructor(length: number | (() => number)) {
+    this.#length = typeof length === 'number' ? () => length : length
   }
 
   add(timed: Timed, nowMs = steadyClock.now()): void {
-    timed.dueMs = nowMs + this.#lengthMs
+    const lengthMs = this.#length()
+    timed.dueMs = Math.max(nowMs + lengthMs, this.#last?.dueMs ?? 0)
     timed.before = this.#last
     if (this.#last === undefined) this.#first = timed
     else this.#last.after = timed
     this.#last = timed
-    if (!this.#isArmed) this.#arm(this.#lengthMs)
+    if (!this.#isArmed) this.#arm(lengthMs)
   }
 
   /** Only for what was added and has not expired. */
@@ -78,7 +80,7 @@ export class Deadlines {
     this.#isArmed = true
     const armedMs = steadyClock.now()
     // The entry that is waited for may have begun a whole deadline ago.
-    if (armedMs - this.#sample.atMs >= 2 * this.#lengthMs) {
+    if (armedMs - this.#sample.atMs >= 2 * this.#length()) {
       this.#sample = { atMs: armedMs, idleMs: idleMs() }
     }
     const { atMs, idleMs: idleBeforeMs } = this.#sample
@@ -101,7 +103,7 @@ export class Deadlines {
     const gracedMs = this.#graceMs
     this.#graceMs = nowMs
     setImmediate(() => this.#expire(gracedMs, false))
-    const graceMsMax = this.#lengthMs * GRACE_SHARE_MAX
+    const graceMsMax = this.#length() * GRACE_SHARE_MAX
     this.#arm(Math.max(GRACE_MS_MIN, Math.min(busyForMs, graceMsMax)))
   }
 

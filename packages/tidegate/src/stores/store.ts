@@ -61,13 +61,20 @@ export interface Receiver<T = Decision> {
   reject(error: unknown): void
 }
 
+export interface StoreTimes {
+  /** Undefined if no call was answered yet. */
+  readonly roundTripMs: number | undefined
+  readonly deadlineMs: number
+}
+
 /** How long the calls of one caller may take, and how many may wait. */
 export interface CallBounds {
   /**
    * How long the server may stay silent after a command was written to it. The time that a call
-   * waits to be written, and the time in which this process was busy, does not count.
+   * waits to be written, and the time in which this process was busy, does not count. Undefined
+   * lets the store choose by its round trip.
    */
-  readonly deadlineMs: number
+  readonly deadlineMs: number | undefined
   /** How long a call may wait to be written. */
   readonly queueMs: number
   /** Calls that wait to be written. */
@@ -121,6 +128,9 @@ export interface Store {
    * overloaded call was not sent and charged nothing. A store without it has no queue of its own.
    */
   bounded?(bounds: CallBounds): Store
+
+  /** The latest round trip to the server and the deadline in force, for messages. */
+  times?(): StoreTimes
 
   /** Which of several servers a counter is on, where they fail one by one. */
   shardOf?(counter: Counter): string

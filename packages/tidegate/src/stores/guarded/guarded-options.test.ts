@@ -41,7 +41,7 @@ describe('options of a guarded store', () => {
   it('have defaults, and are frozen', () => {
     const settings = parseGuardedOptions({}, 'guardedStore')
     expect(settings).toEqual({
-      bounds: { deadlineMs: 15, queueMs: 1_000, queueMax: 50_000, connectMs: 1_000 },
+      bounds: { deadlineMs: undefined, queueMs: 1_000, queueMax: 50_000, connectMs: 1_000 },
       onStoreError: 'open',
       onOverload: 'shed',
       breaker: {

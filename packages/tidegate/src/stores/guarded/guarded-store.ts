@@ -37,6 +37,7 @@ import {
 import { LocalShares } from './local-shares.ts'
 import { Membership } from './membership.ts'
 import { misuseWarning } from './misuse-warning.ts'
+import { outageWarning } from './outage-warning.ts'
 import type { Shard } from './shard.ts'
 import { TimedStore } from './timed-store.ts'
 
@@ -91,6 +92,7 @@ class Guarded implements Store {
   readonly #local: LocalShares
   readonly #fallback: Fallback
   readonly #warn = misuseWarning()
+  readonly #warnOfOutage = outageWarning()
   readonly #closesStore: boolean
 
   constructor(store: Store, settings: GuardedSettings, closesStore: boolean) {
@@ -98,7 +100,7 @@ class Guarded implements Store {
     this.#bounded = store.bounded?.(settings.bounds) ?? new TimedStore(store, settings.bounds)
     this.#closesStore = closesStore
     this.#settings = settings
-    this.#observer = safely(settings.observer)
+    this.#observer = this.#observing(safely(settings.observer))
     this.#owner = this.#ownerOfCalls()
     this.#onlyShard = this.#newShard('')
     this.#membership = new Membership(store, (count) => this.#observer({ type: 'nodes', count }))
@@ -180,6 +182,9 @@ class Guarded implements Store {
 
   async ready(timeoutMs = this.#settings.bounds.connectMs): Promise<void> {
     await this.#store.ready?.(timeoutMs)
+    const times = this.#bounded.times?.()
+    const isTooFar = times?.roundTripMs !== undefined && times.roundTripMs >= times.deadlineMs
+    if (isTooFar) this.#warnOfOutage('timeout', times)
   }
 
   async close(): Promise<void> {
@@ -212,6 +217,18 @@ class Guarded implements Store {
       const parts = { shard, startMs, decide, remember }
       new GuardedCall<T>(this.#owner, parts, { resolve, reject }).run(run)
     })
+  }
+
+  /** An outage is a process warning as well, so that it is never silent. A misuse has its own. */
+  #observing(observer: Observer): Observer {
+    let isMisuse = false
+    return (event) => {
+      observer(event)
+      if (event.type === 'misused') isMisuse = true
+      if (event.type !== 'degraded') return
+      if (!isMisuse) this.#warnOfOutage(event.reason, this.#bounded.times?.())
+      isMisuse = false
+    }
   }
 
   #ownerOfCalls(): CallOwner {

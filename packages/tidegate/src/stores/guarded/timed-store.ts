@@ -13,17 +13,26 @@ import { TidegateError } from '../../errors.ts'
 import { Deadlines, type Timed } from '../deadlines.ts'
 import type { Adjustment, CallBounds, Charge, ChargeMode, MaybePromise, Store } from '../store.ts'
 
+/** An answer from a healthy server takes less than a millisecond, and Envoy waits for 20. */
+const DEADLINE_MS_DEFAULT = 15
+
 export class TimedStore implements Store {
   readonly isRemote = true
   readonly #store: Store
-  readonly #bounds: CallBounds
+  readonly #queueMax: number
+  readonly #deadlineMs: number
   readonly #deadlines: Deadlines
   #calls = 0
 
-  constructor(store: Store, bounds: CallBounds) {
+  constructor(store: Store, { queueMax, deadlineMs = DEADLINE_MS_DEFAULT }: CallBounds) {
     this.#store = store
-    this.#bounds = bounds
-    this.#deadlines = new Deadlines(bounds.deadlineMs)
+    this.#queueMax = queueMax
+    this.#deadlineMs = deadlineMs
+    this.#deadlines = new Deadlines(deadlineMs)
+  }
+
+  times() {
+    return { roundTripMs: undefined, deadlineMs: this.#deadlineMs }
   }
 
   charge(group: readonly Charge[], mode: ChargeMode): MaybePromise<readonly Decision[]> {
@@ -50,12 +59,12 @@ export class TimedStore implements Store {
   }
 
   #call<T>(run: () => MaybePromise<T>): MaybePromise<T> {
-    if (this.#calls >= this.#bounds.queueMax) throw tooMany(this.#bounds.queueMax)
+    if (this.#calls >= this.#queueMax) throw tooMany(this.#queueMax)
     const answer = run()
     if (!(answer instanceof Promise)) return answer
     this.#calls++
     return new Promise<T>((resolve, reject) => {
-      const call = new TimedCall(this.#deadlines, this.#bounds.deadlineMs, (error) => {
+      const call = new TimedCall(this.#deadlines, this.#deadlineMs, (error) => {
         this.#calls--
         reject(error)
       })

@@ -10,6 +10,7 @@ import { TidegateError } from '../../errors.ts'
 import { writeGeneralCall } from './batch.ts'
 import type { RedisCaller } from './client.ts'
 import { slotOf } from './cluster-slot.ts'
+import type { RoundTrip } from './round-trip.ts'
 import { ScriptRunner } from './script-runner.ts'
 import type { ServerTime } from './server-time.ts'
 
@@ -26,14 +27,16 @@ const limit = tokenBucketParams(1, 1_000, 1)
 
 export class Readiness {
   readonly #caller: RedisCaller
+  readonly #roundTrip: RoundTrip
   readonly #time: ServerTime
   readonly #prefix: string
   #hasAnswered = false
   #isSettled = false
   #firstUse: Promise<void> | undefined
 
-  constructor(caller: RedisCaller, time: ServerTime, prefix: string) {
+  constructor(caller: RedisCaller, roundTrip: RoundTrip, time: ServerTime, prefix: string) {
     this.#caller = caller
+    this.#roundTrip = roundTrip
     this.#time = time
     this.#prefix = prefix
   }
@@ -59,6 +62,8 @@ export class Readiness {
       try {
         await this.#probe(`${this.#prefix}ready`, leftMs)
         await this.#probeMasters(leftMs - (steadyClock.now() - startMs))
+        // The first probe took the time to connect as well; this one measures the round trip.
+        await this.#probe(`${this.#prefix}ready`, leftMs)
         this.#hasAnswered = true
         this.#isSettled = true
       } catch (error) {
@@ -87,7 +92,8 @@ export class Readiness {
   }
 
   #probe(key: string, timeoutMs: number): Promise<void> {
-    const options = { deadlineMs: Math.max(1, timeoutMs), replication: undefined }
+    const deadlineMs = Math.max(1, timeoutMs)
+    const options = { deadlineMs, roundTrip: this.#roundTrip, replication: undefined }
     const runner = new ScriptRunner(this.#caller, options)
     return new Promise((resolve, reject) => {
       const ignore = () => undefined

@@ -24,6 +24,7 @@ import type {
   Counter,
   Receiver,
   Store,
+  StoreTimes,
 } from '../store.ts'
 
 import { PlainCharge, type Waiting } from './batch.ts'
@@ -32,6 +33,7 @@ import { slotOf } from './cluster-slot.ts'
 import { Dispatch } from './dispatch.ts'
 import { Readiness } from './readiness.ts'
 import { RedisKeys } from './redis-key.ts'
+import { RoundTrip } from './round-trip.ts'
 import { decisionAt, LimitArgs, type ScriptCall, unconfirmed } from './script-call.ts'
 import { type RunnerOptions, ScriptRunner } from './script-runner.ts'
 import { adjustScript, heartbeatScript, resetScript } from './scripts.generated.ts'
@@ -93,8 +95,10 @@ export function redisStore(client: RedisClient, options: RedisStoreOptions = {})
   const replication = replicationOf(options)
   const caller = redisCaller(client)
   const time = new ServerTime(clock)
-  const readiness = new Readiness(caller, time, prefix)
-  const shared = { caller, replication, prefix, keys: new RedisKeys(prefix), time, readiness }
+  const roundTrip = new RoundTrip()
+  const readiness = new Readiness(caller, roundTrip, time, prefix)
+  const keys = new RedisKeys(prefix)
+  const shared = { caller, replication, prefix, keys, time, roundTrip, readiness }
   return new Redis(shared, timeoutMs, undefined)
 }
 
@@ -105,6 +109,7 @@ interface Shared {
   readonly prefix: string
   readonly keys: RedisKeys
   readonly time: ServerTime
+  readonly roundTrip: RoundTrip
   readonly readiness: Readiness
 }
 
@@ -144,10 +149,10 @@ class Redis implements Store {
   #connectMs: number | undefined
   #connecting: Promise<void> | undefined
 
-  constructor(shared: Shared, deadlineMs: number, bounds: CallBounds | undefined) {
-    const { caller, replication, keys, time } = shared
+  constructor(shared: Shared, deadlineMs: number | undefined, bounds: CallBounds | undefined) {
+    const { caller, replication, roundTrip, keys, time } = shared
     this.#shared = shared
-    this.#runner = new ScriptRunner(caller, { deadlineMs, replication })
+    this.#runner = new ScriptRunner(caller, { deadlineMs, roundTrip, replication })
     this.#keys = keys
     this.#time = time
     this.#isCluster = caller.isCluster
@@ -163,6 +168,10 @@ class Redis implements Store {
 
   bounded(bounds: CallBounds): Store {
     return new Redis(this.#shared, bounds.deadlineMs, bounds)
+  }
+
+  times(): StoreTimes {
+    return { roundTripMs: this.#shared.roundTrip.ms, deadlineMs: this.#runner.deadlineMs }
   }
 
   ready(timeoutMs = TIMEOUT_MS_DEFAULT): Promise<void> {

@@ -12,10 +12,13 @@ import { TidegateError } from '../../errors.ts'
 import { Deadlines, type Timed } from '../deadlines.ts'
 import type { RedisCaller, Waited } from './client.ts'
 import { isNoScript, isTryAgain, isWrongServer, redisError } from './redis-error.ts'
+import { DEADLINE_MS_MAX, type RoundTrip } from './round-trip.ts'
 import type { ScriptCall } from './script-call.ts'
 
 export interface RunnerOptions {
-  readonly deadlineMs: number
+  /** Undefined follows the round trip. */
+  readonly deadlineMs: number | undefined
+  readonly roundTrip: RoundTrip
   /** Replicas that are to confirm, and how long to wait for them; undefined to wait for none. */
   readonly replication: { readonly replicas: number; readonly timeoutMs: number } | undefined
 }
@@ -26,9 +29,6 @@ export interface RunnerOptions {
  * the calls of a burst wait for longer anyway, and to admit all of them for that would be worse.
  */
 const PATIENCE = 4
-
-/** But not longer than this, unless the deadline is. */
-const PATIENT_MS_MAX = 100
 
 export interface Outcome {
   /** `isConfirmed` is false only where replicas were to confirm and have not. */
@@ -65,20 +65,26 @@ export class ScriptRunner {
   constructor(caller: RedisCaller, options: RunnerOptions) {
     this.#caller = caller
     this.#options = options
-    this.#prompt = this.#times(options.deadlineMs)
-    const patientMs = Math.min(options.deadlineMs * PATIENCE, PATIENT_MS_MAX)
-    this.#patient = this.#times(Math.max(options.deadlineMs, patientMs))
+    const { roundTrip } = options
+    this.#prompt = this.#times(() => options.deadlineMs ?? roundTrip.deadlineMs)
+    this.#patient = this.#times(() => patienceMs(options.deadlineMs ?? roundTrip.deadlineMs))
   }
 
-  #times(deadlineMs: number): FlightTimes {
-    return { deadlineMs, deadlines: new Deadlines(deadlineMs), unanswered: this.#unanswered }
+  get deadlineMs(): number {
+    return this.#prompt.deadlineMs()
+  }
+
+  #times(deadlineMs: () => number): FlightTimes {
+    const { roundTrip } = this.#options
+    const deadlines = new Deadlines(deadlineMs)
+    return { deadlineMs, deadlines, roundTrip, unanswered: this.#unanswered }
   }
 
   /** `isPatient` while many calls are under way. */
   run(call: ScriptCall, outcome: Outcome, isPatient = false): void {
     const times = isPatient ? this.#patient : this.#prompt
     if (this.#unanswered.count >= UNANSWERED_MAX) {
-      outcome.onError(silent(times.deadlineMs))
+      outcome.onError(silent(times.deadlineMs()))
       return
     }
     this.#attempt(new Flight(call, outcome, times), 'evalsha')
@@ -146,8 +152,9 @@ export class ScriptRunner {
 
 /** The deadline of a command, and the count of those that were left unanswered. */
 interface FlightTimes {
-  readonly deadlineMs: number
+  readonly deadlineMs: () => number
   readonly deadlines: Deadlines
+  readonly roundTrip: RoundTrip
   readonly unanswered: { count: number }
 }
 
@@ -156,6 +163,7 @@ class Flight implements Timed {
   readonly call: ScriptCall
   readonly #outcome: Outcome
   readonly #times: FlightTimes
+  #sentMs = steadyClock.now()
   isSettled = false
   #isLate = false
   dueMs = 0
@@ -166,16 +174,19 @@ class Flight implements Timed {
     this.call = call
     this.#outcome = outcome
     this.#times = times
-    times.deadlines.add(this)
+    times.deadlines.add(this, this.#sentMs)
   }
 
   /** For another command, after the server has answered the one before. */
   restart(): void {
     this.#times.deadlines.remove(this)
-    this.#times.deadlines.add(this)
+    this.#learn()
+    this.#sentMs = steadyClock.now()
+    this.#times.deadlines.add(this, this.#sentMs)
   }
 
   succeed(reply: unknown, isConfirmed: boolean): void {
+    this.#learn()
     if (this.isSettled) {
       this.answerLate()
       return
@@ -195,7 +206,12 @@ class Flight implements Timed {
     this.isSettled = true
     this.#isLate = true
     this.#times.unanswered.count++
-    this.#outcome.onError(silent(this.#times.deadlineMs))
+    this.#outcome.onError(silent(this.#times.deadlineMs()))
+  }
+
+  #learn(): void {
+    const nowMs = steadyClock.now()
+    this.#times.roundTrip.learn(nowMs - this.#sentMs, nowMs)
   }
 
   /** Only the memory that it took matters by now. */
@@ -204,6 +220,11 @@ class Flight implements Timed {
     this.#isLate = false
     this.#times.unanswered.count--
   }
+}
+
+/** Not longer than any deadline that follows a round trip, unless the caller's own is. */
+function patienceMs(deadlineMs: number): number {
+  return Math.max(deadlineMs, Math.min(deadlineMs * PATIENCE, DEADLINE_MS_MAX))
 }
 
 function silent(deadlineMs: number): TidegateError {

@@ -1,0 +1,84 @@
+import { Redis } from 'ioredis'
+import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
+import { createLimiter, tokenBucket } from '../../packages/tidegate/src/index.ts'
+import { redisStore } from '../../packages/tidegate/src/stores/redis/redis-store.ts'
+import { type FaultProxy, startFaultProxyProcess } from '../faults/fault-proxy.ts'
+import { type RedisServer, startRedis } from '../servers/redis.ts'
+import { until } from '../servers/until.ts'
+
+const limit = tokenBucket({ limit: 10, per: '1h' })
+
+let redis: RedisServer
+let proxy: FaultProxy
+const clients: Redis[] = []
+const warnings: string[] = []
+const onWarning = ({ message }: Error) => void warnings.push(message)
+
+beforeAll(async () => {
+  process.on('warning', onWarning)
+  redis = await startRedis()
+  proxy = await startFaultProxyProcess(redis)
+})
+
+afterEach(() => {
+  warnings.length = 0
+  for (const client of clients.splice(0)) client.disconnect()
+})
+
+afterAll(async () => {
+  process.off('warning', onWarning)
+  await proxy.stop()
+  await redis.stop()
+})
+
+/** A store on a connection of its own, through the proxy. */
+function newStore() {
+  const client = new Redis({ host: proxy.host, port: proxy.port })
+  client.on('error', () => undefined)
+  clients.push(client)
+  return redisStore(client)
+}
+
+test.each([18, 40, 80])('Redis %i ms away is not an outage', async (roundTripMs) => {
+  await proxy.set({ latencyMs: roundTripMs / 2 })
+  const limiter = createLimiter({ limit, store: newStore(), name: `at-${roundTripMs}` })
+  const decisions = []
+  for (let round = 0; round < 4; round++) {
+    decisions.push(...(await Promise.all(Array.from({ length: 50 }, () => limiter.check('ada')))))
+  }
+  expect(decisions.filter(({ allowed }) => allowed)).toHaveLength(10)
+  expect(decisions.filter(({ degraded }) => degraded !== null)).toEqual([])
+  expect(warnings).toEqual([])
+})
+
+test('a deadline that is shorter than the round trip is reported at the start', async () => {
+  await proxy.set({ latencyMs: 20 })
+  const limiter = createLimiter({ limit, store: newStore(), deadlineMs: 15, name: 'short' })
+  await limiter.ready()
+  await until('it is reported', () => warnings.length > 0)
+  expect(warnings[0]).toMatch(
+    /the round trip takes \d+ ms, the deadline is 15 ms\. Set deadlineMs to \d+ or more/,
+  )
+})
+
+test('a deadline that is shorter than the round trip is reported by the first decision', async () => {
+  await proxy.set({ latencyMs: 20 })
+  const limiter = createLimiter({ limit, store: newStore(), deadlineMs: 15, name: 'first' })
+  expect((await limiter.check('ada')).degraded?.reason).toBe('timeout')
+  await until('it is reported', () => warnings.length > 0)
+  expect(warnings[0]).toMatch(/the round trip takes \d+ ms, the deadline is 15 ms/)
+})
+
+test('the deadline follows a Redis that moves away', async () => {
+  await proxy.set({ latencyMs: 0 })
+  const limiter = createLimiter({ limit, store: newStore(), name: 'moving' })
+  expect((await limiter.check('ada')).degraded).toBe(null)
+  await proxy.set({ latencyMs: 15 })
+  let decision = await limiter.check('ada')
+  const startMs = performance.now()
+  while (decision.degraded !== null && performance.now() - startMs < 60_000) {
+    await new Promise((resolve) => setTimeout(resolve, 50))
+    decision = await limiter.check('ada')
+  }
+  expect(decision.degraded).toBe(null)
+})
