@@ -296,4 +296,24 @@ describe('HTTP/2 clients', () => {
     client.socket.pause()
     await closed()
   })
+
+  const patient = { send: '10m' }
+
+  test.each([
+    ['end their side', (client: FrameClient) => client.socket.end()],
+    ['close their connection', (client: FrameClient) => client.socket.destroy()],
+  ])('that %s while their window is closed are noticed at once', async (_name, leave) => {
+    const { client, full, closed } = await startEndless(patient)
+    await full()
+    leave(client)
+    await closed()
+  })
+
+  test('that close a connection which they do not read are noticed soon', async () => {
+    const { client, full, closed } = await startEndless(patient, 2 ** 30)
+    client.socket.pause()
+    await full()
+    client.socket.destroy()
+    await closed()
+  })
 })

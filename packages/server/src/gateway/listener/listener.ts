@@ -156,6 +156,8 @@ export class Listener {
   #addSession(session: ServerHttp2Session): void {
     this.#sessions.add(session)
     session.on('error', () => session.destroy())
+    // A client that has ended its side cannot open a window, so a blocked response never ends.
+    session.socket.once('end', () => session.destroy())
     session.once('close', () => this.#sessions.delete(session))
     session.setTimeout(this.#options.section.timeouts.keepAlive, () => session.close())
     if (this.#isDraining) sendAway(session)

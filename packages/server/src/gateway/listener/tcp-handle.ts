@@ -12,6 +12,8 @@ export interface TcpHandle {
   readonly bytesWritten: number
   /** Bytes that the kernel has not taken yet: its send buffer is full. */
   readonly writeQueueSize: number
+  /** Returns 0, or the code of an error once the connection has gone. */
+  getpeername(result: object): number
 }
 
 /** Returns undefined once the socket is closed. */
@@ -28,6 +30,7 @@ function isTcpHandle(value: unknown): value is TcpHandle {
     typeof value === 'object' &&
     value !== null &&
     'bytesWritten' in value &&
-    'writeQueueSize' in value
+    'writeQueueSize' in value &&
+    'getpeername' in value
   )
 }

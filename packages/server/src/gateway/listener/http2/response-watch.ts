@@ -44,6 +44,8 @@ export class ResponseWatch {
     const hasTaken = writableLength < this.#waitingBytes
     this.#waitingBytes = writableLength
     if (hasTaken || (tcp !== undefined && tcp.writeQueueSize > 0)) this.#sinceMs = nowMs
+    // node:http2 reads nothing while a write is blocked, and ignores that a reset fails the write.
+    else if (tcp === undefined || tcp.getpeername({}) !== 0) session?.destroy()
     else if (nowMs - this.#sinceMs > this.#timeoutMs) this.#end(nowMs)
   }
 
