@@ -91,7 +91,7 @@ describe('a body', () => {
   })
 
   test('that hardly arrives is given up with 408', async () => {
-    const { gateway } = await start({ bodyRateMin: '1kb' })
+    const { gateway } = await start({ bodyRateMin: '1kb', timeouts: { request: '5s' } })
     const { socket, received } = openRaw(gateway.port)
     socket.write(head('POST / HTTP/1.1', 'Content-Length: 100000'))
     const timer = setInterval(() => socket.write('x'), 100)
@@ -193,7 +193,7 @@ describe('connections', () => {
 
   test('on which an answer takes long are not idle', async () => {
     const upstream = await startUpstream((_request, response) => {
-      setTimeout(() => response.end('late'), 11_000)
+      setTimeout(() => response.end('late'), 3_000)
     })
     const gateway = await startTestGateway({
       gateway: { timeouts: { headers: '500ms', keepAlive: '500ms' } },
@@ -229,7 +229,10 @@ describe('a client that takes nothing', () => {
       })
       response.end(Buffer.alloc(64 * 1_024 ** 2))
     })
-    const gateway = await startTestGateway({ upstreams: { api: { targets: [upstream.url] } } })
+    const gateway = await startTestGateway({
+      gateway: { timeouts: { send: '500ms' } },
+      upstreams: { api: { targets: [upstream.url] } },
+    })
     const socket = connect({ port: gateway.port, host: '127.0.0.1' })
     socket.on('error', () => undefined).pause()
     socket.write(head('GET / HTTP/1.1'))

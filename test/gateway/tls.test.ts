@@ -259,22 +259,61 @@ describe('HTTP/2 clients', () => {
     },
   )
 
-  test('that stop reading their connection give back what they hold at the upstream', async () => {
-    let closed = 0
-    const { gateway, upstream } = await start({
+  /** When the upstream has waited for so long, everything on the way is full. */
+  const FULL_AFTER_MS = 500
+
+  /** A client of a response without an end. */
+  async function startEndless(timeouts: object, windowBytes?: number) {
+    const piece = Buffer.alloc(64 * 1_024)
+    let isClosed = false
+    let waitsSinceMs = Number.POSITIVE_INFINITY
+    const { gateway } = await start({
+      gateway: { timeouts },
       answer: (_request, response) => {
-        response.on('close', () => {
-          closed += 1
+        const sendOn = () => {
+          waitsSinceMs = performance.now()
+          if (!isClosed && response.write(piece)) setImmediate(sendOn)
+        }
+        response.on('drain', sendOn).on('close', () => {
+          isClosed = true
         })
-        response.end(Buffer.alloc(64 * 1_024 ** 2))
+        sendOn()
       },
     })
-    const windowBytes = 2 ** 30
     const client = await FrameClient.connect(gateway.port, windowBytes)
-    client.send(uint32Frame(frameTypes.windowUpdate, 0, windowBytes))
+    client.send(uint32Frame(frameTypes.windowUpdate, 0, 2 ** 30))
     client.request(requestFields('/'))
-    await until('it is under way', () => upstream.seen.length === 1)
+    const isFull = () => performance.now() - waitsSinceMs > FULL_AFTER_MS
+    return {
+      client,
+      full: () => until('the upstream waits', isFull),
+      closed: () => until('the upstream hears of it', () => isClosed),
+    }
+  }
+
+  test('that stop reading their connection give back what they hold at the upstream', async () => {
+    const { client, closed } = await startEndless({ send: '500ms' }, 2 ** 30)
     client.socket.pause()
-    await until('the upstream hears of it', () => closed === 1)
+    await closed()
+  })
+
+  const patient = { send: '10m' }
+
+  test.each([
+    ['end their side', (client: FrameClient) => client.socket.end()],
+    ['close their connection', (client: FrameClient) => client.socket.destroy()],
+  ])('that %s while their window is closed are noticed at once', async (_name, leave) => {
+    const { client, full, closed } = await startEndless(patient)
+    await full()
+    leave(client)
+    await closed()
+  })
+
+  test('that close a connection which they do not read are noticed soon', async () => {
+    const { client, full, closed } = await startEndless(patient, 2 ** 30)
+    client.socket.pause()
+    await full()
+    client.socket.destroy()
+    await closed()
   })
 })

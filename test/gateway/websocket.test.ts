@@ -69,6 +69,16 @@ describe('a WebSocket', () => {
     await once(second, 'close')
   })
 
+  test('is ended on both sides when its client takes nothing that is sent to it', async () => {
+    const { sockets, open } = await start({ gateway: { timeouts: { send: '500ms' } } })
+    const socket = open()
+    await once(socket, 'open')
+    socket.pause()
+    const [other] = sockets.clients
+    other?.send(Buffer.alloc(64 * 1_024 ** 2))
+    await until('the upstream hears of it', () => other?.readyState === WebSocket.CLOSED)
+  })
+
   test('is limited as any other request', async () => {
     const limits = [{ name: 'one', key: 'ip', limit: 1, per: '1h', algorithm: 'fixedWindow' }]
     const { upstream, opened, gateway, open } = await start({ limits })

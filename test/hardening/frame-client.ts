@@ -63,9 +63,14 @@ export class FrameClient {
     socket.on('data', (bytes) => this.#read(bytes))
   }
 
-  /** Ends when the test does. */
-  static async connect(port: number, windowBytes = 65_535): Promise<FrameClient> {
+  /** Ends when the test does. `from` is the address and port that it connects from. */
+  static async connect(
+    port: number,
+    windowBytes = 65_535,
+    from: { localAddress?: string; localPort?: number } = {},
+  ): Promise<FrameClient> {
     const socket = connect({
+      ...from,
       port,
       host: LOOPBACK,
       ALPNProtocols: ['h2'],

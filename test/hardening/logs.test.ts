@@ -48,6 +48,7 @@ beforeAll(async () => {
       apiKeys: { secret: { env: 'CANARY_HMAC' }, file: join(folder, 'keys.yaml') },
       jwt: { jwksFile: join(folder, 'jwks.json') },
     },
+    gateway: { timeouts: { headers: '1s', request: '1s', keepAlive: '1s' } },
     upstreams: {
       api: { targets: [upstream.url] },
       away: { targets: ['http://127.0.0.1:1'] },

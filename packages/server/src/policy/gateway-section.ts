@@ -39,6 +39,9 @@ const listenerTimeouts = z.strictObject({
   headers: duration.default(10_000).describe('For all header fields of a request to arrive.'),
   request: duration.default(30_000).describe('For a whole request to arrive, body included.'),
   keepAlive: duration.default(75_000).describe('How long an idle connection is kept.'),
+  send: duration
+    .default(60_000)
+    .describe('Disconnects a client that takes no bytes of a response for this time.'),
   unready: duration
     .default(500)
     .describe('When stopping: how long it says that it is not ready before it stops accepting.'),
@@ -66,7 +69,9 @@ export const gatewaySection = z
       .describe('The largest request body; more is refused with 413.'),
     bodyRateMin: byteSize
       .default(256)
-      .describe('Bytes per second that a request body must arrive with, over five seconds.'),
+      .describe(
+        'Bytes per second that a request body must arrive with, measured over 1 to 5 seconds.',
+      ),
     headerBytesMax: byteSize
       .default(16 * 1_024)
       .refine((bytes) => bytes >= 1_024, { error: 'at least 1kb' })

@@ -8,6 +8,7 @@ import { TLSSocket } from 'node:tls'
 import { ipKey, parseIp } from 'tidegate/http'
 import type { GatewaySection } from '../../policy/gateway-section.ts'
 import type { ClientCertificate, ClientConnection } from '../message.ts'
+import { SendWatch } from './send-watch.ts'
 
 /** A request that has not ended yet. */
 export interface LiveRequest {
@@ -42,21 +43,25 @@ export class Connection implements ClientConnection {
 }
 
 export class Connections {
-  readonly #sockets = new Set<Socket>()
+  readonly #watches = new Map<Socket, SendWatch>()
   readonly #countByClient = new Map<string, number>()
   readonly #bySocket = new Map<Socket, Connection>()
   readonly #perIpMax: number
+  readonly #sendMs: number
+  readonly #isPlain: boolean
   readonly #ipv6Prefix: number
   readonly #isTrusted: (peer: string | undefined) => boolean
 
-  constructor({ connectionsPerIpMax, ipv6Prefix, trustProxy }: GatewaySection) {
+  constructor({ connectionsPerIpMax, ipv6Prefix, trustProxy, timeouts, tls }: GatewaySection) {
     this.#perIpMax = connectionsPerIpMax
+    this.#sendMs = timeouts.send
+    this.#isPlain = tls === undefined
     this.#ipv6Prefix = ipv6Prefix
     this.#isTrusted = trustBy(trustProxy)
   }
 
   get count(): number {
-    return this.#sockets.size
+    return this.#watches.size
   }
 
   /** To be told of every connection as soon as it is there. */
@@ -69,10 +74,10 @@ export class Connections {
       socket.destroy()
       return
     }
-    this.#sockets.add(socket)
+    this.#watches.set(socket, new SendWatch(socket, this.#sendMs))
     this.#countByClient.set(client, count)
     socket.once('close', () => {
-      this.#sockets.delete(socket)
+      this.#watches.delete(socket)
       this.#leave(client)
     })
   }
@@ -95,8 +100,25 @@ export class Connections {
     return connection
   }
 
+  /** Disconnects clients that have taken nothing for too long. */
+  look(nowMs: number): void {
+    for (const [socket, watch] of this.#watches) {
+      if (watch.isLate(nowMs)) this.#cutOff(socket)
+    }
+  }
+
   destroyAll(): void {
-    for (const socket of this.#sockets) socket.destroy()
+    for (const socket of this.#watches.keys()) socket.destroy()
+  }
+
+  /**
+   * A reset frees the kernel's send buffer at once, and shows to HTTP/1.0 that the response is not
+   * complete. Below TLS, libuv may refuse a reset because it is shutting the connection down; there
+   * the missing closing alert shows it.
+   */
+  #cutOff(socket: Socket): void {
+    if (this.#isPlain) socket.resetAndDestroy()
+    else socket.destroy()
   }
 
   #leave(client: string): void {

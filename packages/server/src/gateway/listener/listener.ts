@@ -32,25 +32,22 @@ export interface ListenerOptions {
 /** The highest id that a stream can have: https://www.rfc-editor.org/rfc/rfc9113#section-6.8 */
 const STREAM_ID_MAX = 2 ** 31 - 1
 
-/** Times are checked this often, so that they hold to about a second. */
-const CHECK_INTERVAL_MS = 1_000
-
 export class Listener {
   readonly #options: ListenerOptions
   readonly #server: ClientServer
   readonly #connections: Connections
-  readonly #slowClients = new SlowClients()
+  readonly #slowClients: SlowClients
   readonly #sessions = new Set<ServerHttp2Session>()
   readonly #http1Connections = new Set<Http1Connection>()
   readonly #http1Owner: Http1Owner
   readonly #read: ReadRequest
-  #checking: NodeJS.Timeout | undefined
   #address: AddressInfo | undefined
   #isDraining = false
 
   constructor(options: ListenerOptions) {
     this.#options = options
     this.#connections = new Connections(options.section)
+    this.#slowClients = new SlowClients(options.section.timeouts)
     this.#read = requestReader(options.section, options.owned, this.#slowClients)
     this.#http1Owner = this.#ownerOfHttp1()
     this.#server = createClientServer(options.section, options.certificates)
@@ -72,7 +69,7 @@ export class Listener {
         if (typeof address === 'object') this.#address = address ?? undefined
         this.#server.off('error', reject)
         this.#server.on('error', this.#options.onError)
-        this.#checking = setInterval(() => this.#lookAtHttp1(), CHECK_INTERVAL_MS).unref()
+        this.#slowClients.watch(this.#look)
         resolve()
       })
     })
@@ -102,7 +99,7 @@ export class Listener {
     const timer = setTimeout(() => this.#connections.destroyAll(), drainMs)
     await closed
     clearTimeout(timer)
-    clearInterval(this.#checking)
+    this.#slowClients.forget(this.#look)
     this.#server.close()
   }
 
@@ -113,7 +110,6 @@ export class Listener {
       reader: this.#read,
       headBytesMax: section.headerBytesMax,
       timeouts: section.timeouts,
-      slowClients: this.#slowClients,
       get isDraining() {
         return isDraining()
       },
@@ -122,8 +118,8 @@ export class Listener {
     }
   }
 
-  #lookAtHttp1(): void {
-    const nowMs = performance.now()
+  readonly #look = (nowMs: number) => {
+    this.#connections.look(nowMs)
     for (const connection of this.#http1Connections) connection.look(nowMs)
   }
 
@@ -160,13 +156,18 @@ export class Listener {
   #addSession(session: ServerHttp2Session): void {
     this.#sessions.add(session)
     session.on('error', () => session.destroy())
+    // A client that has ended its side cannot open a window, so a blocked response never ends.
+    session.socket.once('end', () => session.destroy())
     session.once('close', () => this.#sessions.delete(session))
     session.setTimeout(this.#options.section.timeouts.keepAlive, () => session.close())
     if (this.#isDraining) sendAway(session)
   }
 
   #takeHttp2(incoming: Http2ServerRequest, outgoing: Http2ServerResponse): void {
-    const channel = new Http2Channel(incoming, outgoing, this.#slowClients)
+    const channel = new Http2Channel(incoming, outgoing, {
+      slowClients: this.#slowClients,
+      sendMs: this.#options.section.timeouts.send,
+    })
     try {
       const connection = this.#connections.of(incoming.stream.session?.socket ?? incoming.socket)
       if (connection === undefined) {

@@ -9,7 +9,7 @@ import { Readable } from 'node:stream'
 import type { ArrivingBytes, BodyErrorCode, ByteReceiver } from './channel.ts'
 import type { ClientRequest } from './client-request.ts'
 import { HeldBytes } from './held-bytes.ts'
-import { LOOK_INTERVAL_MS, type SlowClients } from './slow-clients.ts'
+import type { SlowClients } from './slow-clients.ts'
 
 export interface BodyLimits {
   readonly bytesMax: number
@@ -30,6 +30,15 @@ const HELD_BYTES_MAX = 64 * 1_024
 
 /** A thousand such bodies. Beyond it, bodies are handed over with what there is of them. */
 const HELD_BYTES_TOTAL_MAX = 64 * 1_024 ** 2
+
+/** The rate is measured over this part of the time that all of a body may take. */
+const RATES_PER_ARRIVAL = 6
+
+/** Shorter, a hiccup of the network would look like a slow client. */
+const RATE_MS_MIN = 1_000
+
+/** Long enough for a hiccup, short enough that slow clients do not pile up. */
+const RATE_MS_MAX = 5_000
 
 /** Smaller pieces travel together where nobody waits for them. */
 const PIECE_BYTES_MIN = 4 * 1_024
@@ -58,7 +67,9 @@ class ArrivingBody implements ByteReceiver {
   readonly #held = new HeldBytes()
   readonly #startMs = performance.now()
   #bytes = 0
-  #bytesBefore: number | undefined
+  /** When the rate began to be measured, and the bytes that had arrived then. */
+  #rateSinceMs = this.#startMs
+  #rateSinceBytes = 0
   #hasEnded = false
   /** Once it is handed over while it arrives. */
   #stream: Readable | undefined
@@ -108,13 +119,22 @@ class ArrivingBody implements ByteReceiver {
     if (!this.#hasEnded) this.#fail(code)
   }
 
-  readonly #look = () => {
-    // One that began in between has not had its time yet, and one that is paused waits for us.
-    const arrived = this.#bytes - (this.#bytesBefore ?? Number.NEGATIVE_INFINITY)
-    const isSlow = arrived < (this.#limits.bytesPerSecondMin * LOOK_INTERVAL_MS) / 1_000
-    this.#bytesBefore = this.#bytes
-    const isLate = performance.now() - this.#startMs > this.#limits.arrivalMsMax
-    if (isLate || (isSlow && !this.#incoming.isPaused)) this.#fail('TIDEGATE_BODY_TOO_SLOW')
+  readonly #look = (nowMs: number) => {
+    const isLate = nowMs - this.#startMs > this.#limits.arrivalMsMax
+    if (isLate || this.#isSlow(nowMs)) this.#fail('TIDEGATE_BODY_TOO_SLOW')
+  }
+
+  #isSlow(nowMs: number): boolean {
+    const { bytesPerSecondMin, arrivalMsMax } = this.#limits
+    const passedMs = nowMs - this.#rateSinceMs
+    const isMeasured = passedMs >= rateMs(arrivalMsMax)
+    // A body that is paused waits for us.
+    const { isPaused } = this.#incoming
+    if (!isMeasured && !isPaused) return false
+    const arrivedBytes = this.#bytes - this.#rateSinceBytes
+    this.#rateSinceMs = nowMs
+    this.#rateSinceBytes = this.#bytes
+    return !isPaused && arrivedBytes < (bytesPerSecondMin * passedMs) / 1_000
   }
 
   #handOver(): void {
@@ -163,6 +183,10 @@ class ArrivingBody implements ByteReceiver {
     this.#limits.slowClients.forget(this.#look)
     this.#incoming.stop()
   }
+}
+
+function rateMs(arrivalMsMax: number): number {
+  return Math.min(Math.max(arrivalMsMax / RATES_PER_ARRIVAL, RATE_MS_MIN), RATE_MS_MAX)
 }
 
 function bodyError(code: BodyErrorCode): Error {

@@ -8,10 +8,10 @@ import type { HeaderList } from '../message.ts'
 /** Finds out about peers that have vanished without a word. */
 const KEEP_ALIVE_MS = 30_000
 
-/** For a client to take some of what its upstream said last. */
-const LAST_BYTES_MS = 10_000
-
-/** `early` is what the client has sent already, behind its request. */
+/**
+ * `timeouts.send` holds for the client here too, and bounds how long the last bytes may take.
+ * `early` is what the client has sent already, behind its request.
+ */
 export function openTunnel(
   client: Socket,
   upstream: Duplex,
@@ -24,12 +24,8 @@ export function openTunnel(
     client.destroy()
     upstream.destroy()
   }
-  const closeClient = () => {
-    client.setTimeout(LAST_BYTES_MS, close)
-    client.destroySoon()
-  }
   client.on('error', close).on('close', close)
-  upstream.on('error', close).on('close', closeClient)
+  upstream.on('error', close).on('close', () => client.destroySoon())
   client.setTimeout(0)
   client.setKeepAlive(true, KEEP_ALIVE_MS)
   client.setNoDelay(true)

@@ -5,8 +5,6 @@ import type { BodySink, BodySource, HeaderList } from '../../message.ts'
 import { type Ending, lastChunkText } from './answer-text.ts'
 
 export interface AnswerOwner {
-  /** What was written has not all been taken. */
-  hasToWait(): void
   hasEnded(): void
   hasFailed(): void
 }
@@ -39,7 +37,6 @@ export class AnswerSink implements BodySink {
   flushHead(): void {
     if (this.#head === '' || this.#isOver) return
     this.#writeHead()
-    this.#lookAtRest()
   }
 
   write(chunk: Buffer): boolean {
@@ -71,7 +68,6 @@ export class AnswerSink implements BodySink {
 
   #wait(): void {
     this.#isWaiting = true
-    this.#owner.hasToWait()
     this.#socket.once('drain', () => {
       this.#isWaiting = false
       this.#source.resume()
@@ -95,9 +91,5 @@ export class AnswerSink implements BodySink {
     if (this.#head === '') return
     this.#socket.write(this.#head, 'latin1')
     this.#head = ''
-  }
-
-  #lookAtRest(): void {
-    if (this.#socket.writableLength > 0) this.#owner.hasToWait()
   }
 }

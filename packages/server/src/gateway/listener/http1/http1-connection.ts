@@ -11,7 +11,6 @@ import type { ArrivingBytes, Channel } from '../channel.ts'
 import type { ClientRequest } from '../client-request.ts'
 import type { Connection } from '../connections.ts'
 import type { ReadRequest, WireRequest } from '../read-request.ts'
-import type { SlowClients } from '../slow-clients.ts'
 import { openTunnel } from '../tunnel.ts'
 import type { AnswerOwner } from './answer-sink.ts'
 import { endingOf, wholeBody, writePieces, writeWhole } from './answer-writer.ts'
@@ -20,14 +19,12 @@ import { HeadReader } from './head-reader.ts'
 import { IncomingBody } from './incoming-body.ts'
 import { closeAfterReading } from './lingering.ts'
 import { readHead, requestError } from './read-head.ts'
-import { StallWatch } from './stall-watch.ts'
 
 /** Told what becomes of it. */
 export interface Http1Owner {
   readonly reader: ReadRequest
   readonly headBytesMax: number
   readonly timeouts: Http1Timeouts
-  readonly slowClients: SlowClients
   /** Whether connections are to be given up after their answer. */
   readonly isDraining: boolean
   /** A request has come; its channel is to be given the answer. */
@@ -68,7 +65,6 @@ export class Http1Connection implements Channel, AnswerOwner {
   readonly #connection: Connection
   readonly #owner: Http1Owner
   readonly #heads: HeadReader
-  readonly #stalls: StallWatch
   /** When what it waits for began: a head, or all of a request. */
   #sinceMs = performance.now()
   #hasServed = false
@@ -96,7 +92,6 @@ export class Http1Connection implements Channel, AnswerOwner {
     this.#connection = connection
     this.#owner = owner
     this.#heads = new HeadReader(owner.headBytesMax)
-    this.#stalls = new StallWatch(socket, owner.slowClients)
     socket.on('data', this.#onData)
     socket.on('end', this.#onEnd)
     socket.on('close', this.#onClose)
@@ -172,22 +167,16 @@ export class Http1Connection implements Channel, AnswerOwner {
     if (isBetween && !this.#heads.hasBegun) this.#close()
   }
 
-  hasToWait(): void {
-    this.#stalls.watch()
-  }
-
   hasEnded(): void {
     this.#isWritten = true
     if (this.#socket.writableLength === 0) {
       this.#complete()
       return
     }
-    this.hasToWait()
     // Behind all that waits; who does not read cannot ask for more and more.
     this.#socket.write('', (error) => {
       // Who has gone has not taken it, and what it sent behind this is not asked for.
       if (error) return
-      this.#stalls.forget()
       this.#complete()
     })
   }
@@ -216,7 +205,6 @@ export class Http1Connection implements Channel, AnswerOwner {
 
   readonly #onClose = () => {
     this.#isClosing = true
-    this.#stalls.forget()
     this.#body?.breakOff('TIDEGATE_BODY_ABORTED')
     this.#request?.end(true)
     this.#request = undefined

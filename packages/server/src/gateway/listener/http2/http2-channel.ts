@@ -12,21 +12,21 @@ import type { ArrivingBytes, ByteReceiver, Channel } from '../channel.ts'
 import type { ClientRequest } from '../client-request.ts'
 import type { Connection } from '../connections.ts'
 import type { SlowClients } from '../slow-clients.ts'
-import { giveUpIfStalled } from './stalled.ts'
+import { ResponseWatch } from './response-watch.ts'
 
 export class Http2Channel implements Channel {
   readonly #incoming: Http2ServerRequest
   readonly #outgoing: Http2ServerResponse
-  readonly #slowClients: SlowClients
+  readonly #watch: ResponseWatch
 
   constructor(
     incoming: Http2ServerRequest,
     outgoing: Http2ServerResponse,
-    slowClients: SlowClients,
+    { slowClients, sendMs }: { slowClients: SlowClients; sendMs: number },
   ) {
     this.#incoming = incoming
     this.#outgoing = outgoing
-    this.#slowClients = slowClients
+    this.#watch = new ResponseWatch(outgoing, slowClients, sendMs)
   }
 
   /** The response does not say so itself. */
@@ -79,12 +79,12 @@ export class Http2Channel implements Channel {
     }
     request.isHeadSent = true
     if (body !== undefined && typeof body !== 'string' && !Buffer.isBuffer(body)) {
-      body.pipe(new OutgoingSink(outgoing, body, this.#slowClients))
+      body.pipe(new OutgoingSink(outgoing, body, this.#watch))
       return
     }
     if (typeof body === 'string') outgoing.end(body, 'latin1')
     else outgoing.end(body ?? '')
-    giveUpIfStalled(outgoing, this.#slowClients)
+    this.#watch.watch()
   }
 
   cutOff(): void {
@@ -155,14 +155,14 @@ class IncomingBytes implements ArrivingBytes {
 class OutgoingSink implements BodySink {
   readonly #outgoing: Http2ServerResponse
   readonly #source: BodySource
-  readonly #slowClients: SlowClients
+  readonly #watch: ResponseWatch
   /** Also then pieces come: the rest of what the source has read. */
   #isWaiting = false
 
-  constructor(outgoing: Http2ServerResponse, source: BodySource, slowClients: SlowClients) {
+  constructor(outgoing: Http2ServerResponse, source: BodySource, watch: ResponseWatch) {
     this.#outgoing = outgoing
     this.#source = source
-    this.#slowClients = slowClients
+    this.#watch = watch
   }
 
   write(chunk: Buffer): boolean {
@@ -179,7 +179,7 @@ class OutgoingSink implements BodySink {
     if (trailers !== undefined) addTrailers(outgoing, trailers)
     if (chunk === undefined) outgoing.end()
     else outgoing.end(chunk)
-    giveUpIfStalled(outgoing, this.#slowClients)
+    this.#watch.watch()
   }
 
   fail(): void {
@@ -188,8 +188,9 @@ class OutgoingSink implements BodySink {
 
   #wait(): void {
     this.#isWaiting = true
-    giveUpIfStalled(this.#outgoing, this.#slowClients)
+    this.#watch.watch()
     this.#outgoing.once('drain', () => {
+      this.#watch.forget()
       this.#isWaiting = false
       this.#source.resume()
     })
