@@ -80,9 +80,11 @@ export async function runSnippets(snippets: readonly Snippet[]): Promise<Map<str
 }
 
 function runSnippet({ file, isServer }: Snippet): Promise<Ran> {
+  const loaded = pathToFileURL(compiled(preload)).href
   const child = fork(compiled(file), {
     cwd: place,
-    execArgv: isServer ? ['--import', pathToFileURL(compiled(preload)).href] : [],
+    // Those without a server warn of that, as they should.
+    execArgv: ['--disable-warning=TidegateWarning', ...(isServer ? ['--import', loaded] : [])],
     env: { ...process.env, NODE_ENV: 'production', NODE_OPTIONS: '' },
     timeout: RUN_MS_MAX,
     silent: true,

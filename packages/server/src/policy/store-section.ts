@@ -48,7 +48,7 @@ export const storeSection = z
     deadline: duration
       .optional()
       .describe(
-        'How long Redis may stay silent after a command; then the limit’s `onStoreError` decides. ' +
+        'How long Redis may be silent after a command; then the limit’s `onStoreError` decides. ' +
           'By default three times the measured round trip, from `15ms` to `100ms`.',
       ),
     queue: duration

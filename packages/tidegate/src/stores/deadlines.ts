@@ -1,6 +1,6 @@
 /**
- * Deadlines of about one length: entries are due in the order in which they were added, so that a queue
- * and one timer serve any number of them.
+ * Deadlines of about one length: entries are due in the order in which they were added, so that a
+ * queue and one timer serve any number of them.
  *
  * A deadline measures how long another process is silent, so the time in which this one was busy
  * does not count: an answer may have arrived and only not been read, or the command was written

@@ -42,7 +42,7 @@ function adviceFor(reason: Degraded['reason'], times: StoreTimes | undefined): s
     return `Set deadlineMs to ${wantedMs} or more, or leave it out to follow the round trip.`
   }
   if (reason === 'overloaded') {
-    return 'Calls come faster than they are judged; onOverload decides about those that wait too long.'
+    return 'More calls come than can be judged; onOverload decides about those that wait too long.'
   }
   return 'Until the store answers, each limit decides as its onStoreError declares.'
 }

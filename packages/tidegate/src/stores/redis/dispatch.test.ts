@@ -88,7 +88,7 @@ describe('charges on their way', () => {
 })
 
 describe('charges that wait', () => {
-  test('are at most `queueMax`; one more is refused, and there is room when they are sent', async () => {
+  test('are at most `queueMax`; one more is refused until they are sent', async () => {
     const { push } = silentServer({ queueMax: 3 }, false)
     for (const key of ['a', 'b', 'c']) push(key)
     expect(() => push('d')).toThrow('3 calls wait to be sent to Redis already')

@@ -17,7 +17,7 @@ import type { ServerTime } from './server-time.ts'
 /** Between two probes: some refuse at once while they connect, which takes milliseconds. */
 const RETRY_MS = 20
 
-/** Slots of a cluster: https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/ */
+/** Of a cluster: https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec */
 const SLOTS = 16_384
 
 /** Keys that are tried to find one for each master; 64 masters take about 300. */

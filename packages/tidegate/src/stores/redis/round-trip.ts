@@ -10,7 +10,7 @@
 /** Fits into the 20 ms that Envoy waits, and is fifty times the round trip within a machine. */
 export const DEADLINE_MS_MIN = 15
 
-/** A request should not wait for longer. Redis can be in another region, but not on another continent. */
+/** A request should not wait for longer: enough for another region, not for another continent. */
 export const DEADLINE_MS_MAX = 100
 
 /** Round trips until a reply is late: enough for a lost packet or a busy server. */
