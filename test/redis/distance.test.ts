@@ -51,7 +51,7 @@ test.each([18, 40, 80])('Redis %i ms away is not an outage', async (roundTripMs)
   expect(warnings).toEqual([])
 })
 
-test('a deadline that is shorter than the round trip is reported at the start', async () => {
+test('a deadline below the round trip is reported at the start', async () => {
   await proxy.set({ latencyMs: 20 })
   const limiter = createLimiter({ limit, store: newStore(), deadlineMs: 15, name: 'short' })
   await limiter.ready()
@@ -61,7 +61,7 @@ test('a deadline that is shorter than the round trip is reported at the start', 
   )
 })
 
-test('a deadline that is shorter than the round trip is reported by the first decision', async () => {
+test('a deadline below the round trip is reported by the first decision', async () => {
   await proxy.set({ latencyMs: 20 })
   const limiter = createLimiter({ limit, store: newStore(), deadlineMs: 15, name: 'first' })
   expect((await limiter.check('ada')).degraded?.reason).toBe('timeout')
