@@ -3,8 +3,8 @@
  * again if it was refused because its keys are being moved; and never again if its outcome is
  * unknown.
  *
- * The deadline is the server's: it runs for each command, from when the client gets it to write until
- * its reply is read. How long calls waited before that is their queue's affair.
+ * The deadline is the server's: it runs for each command, from when the client gets it until its
+ * reply is read. How long calls waited before that is their queue's affair.
  */
 
 import { steadyClock } from '../../clock.ts'
