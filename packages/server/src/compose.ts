@@ -8,9 +8,12 @@ import type { Logger } from 'pino'
 import type { LimiterEvent } from 'tidegate'
 import { startAdmin } from './admin-listener.ts'
 import { startDecisionApi } from './decision-api/decision-api.ts'
-import { judgeCheck } from './decision-api/judge-check.ts'
+import { judgeCheck, priorityMax, priorityOfChecks } from './decision-api/judge-check.ts'
+import { overloadSettings } from './gateway/overload-settings.ts'
 import { type RunningGateway, startGateway } from './gateway/start-gateway.ts'
 import type { HttpDoor } from './http-door.ts'
+import { Overload, type OverloadEvent } from './overload/overload.ts'
+import { watchLoop } from './overload/watch-loop.ts'
 import { createEnforcer, type Enforcer } from './policy/enforcer.ts'
 import type { PolicyFiles } from './policy/load-policy.ts'
 import type { PolicyObserver } from './policy/policy-observer.ts'
@@ -103,9 +106,15 @@ class Service implements RunningService {
   #decisionApi: HttpDoor | undefined
   #admin: HttpDoor | undefined
   readonly #startedAtMs = Date.now()
+  readonly #overload: Overload
+  #stopWatching: () => void = () => undefined
 
   constructor(options: ServiceOptions, store: OpenStore) {
     this.#options = options
+    const { gateway, upstreams } = options.policy.document
+    this.#overload = new Overload(overloadSettings(gateway, upstreams), {
+      observer: overloadObserver(options.logger),
+    })
     this.store = store
     this.#policy = options.policy
     this.#enforcer = this.#enforcerOf(options.policy, undefined)
@@ -115,9 +124,11 @@ class Service implements RunningService {
     const { logger, readSecret, folder, version } = this.#options
     const { document } = this.#policy
     await this.store.connected()
+    this.#stopWatching = watchLoop(this.#overload)
     this.#gateway = await startGateway({
       sections: document,
       policy: { enforcer: () => this.#enforcer },
+      overload: this.#overload,
       logger,
       readSecret,
       folder,
@@ -132,6 +143,9 @@ class Service implements RunningService {
         batchMax,
         bodyBytesMax,
         version,
+        overload: this.#overload,
+        priorityMax: () => priorityMax(this.#enforcer),
+        priorityOf: (checks) => priorityOfChecks(this.#enforcer, checks),
         judge: (check) => judgeCheck(this.#enforcer, check),
       })
     }
@@ -160,7 +174,9 @@ class Service implements RunningService {
 
   apply(policy: ServicePolicy): void {
     const enforcer = this.#enforcerOf(policy, this.#enforcer)
+    const { gateway, upstreams } = policy.document
     this.gateway.reload(policy.document)
+    this.#overload.configure(overloadSettings(gateway, upstreams))
     const before = this.#enforcer
     const changed = needingRestart(this.#options.policy.document, policy.document)
     this.#enforcer = enforcer
@@ -184,6 +200,7 @@ class Service implements RunningService {
     this.#enforcer.close()
     await this.store.close()
     await this.#admin?.close()
+    this.#stopWatching()
   }
 
   /** One after another keeps the tiers that were looked up. */
@@ -212,6 +229,7 @@ class Service implements RunningService {
           : { refused: this.#refused.map(({ message }) => message) }),
       },
       store: { kind: this.store.description, connected: this.store.isConnected() },
+      overload: this.#overload.status(),
     }
   }
 }
@@ -254,6 +272,19 @@ function storeObserver(logger: Logger): (event: LimiterEvent) => void {
         logger.debug({ event: 'store.nodes', count: event.count })
         break
       default:
+    }
+  }
+}
+
+/** Refused requests have their own lines, of which there is a maximum per second. */
+function overloadObserver(logger: Logger): (event: OverloadEvent) => void {
+  return (event) => {
+    if (event.type === 'overloaded') {
+      const delayMs = Math.round(event.delayMs)
+      const { requests } = event
+      logger.warn({ event: 'overload.began', delay_ms: delayMs, requests })
+    } else {
+      logger.warn({ event: 'overload.ended', for_ms: Math.round(event.forMs), shed: event.shed })
     }
   }
 }
