@@ -84,7 +84,10 @@ const server: Layers = {
       'http-door types',
     ],
     plan: [],
-    cli: ['policy', 'stores', 'gateway', 'compose', 'environment', 'rls', 'plan'],
+    cli: [
+      ...['policy', 'stores', 'gateway', 'compose', 'environment', 'rls', 'plan'],
+      'overload types',
+    ],
     main: ['cli'],
   },
   loners: [],

@@ -55,7 +55,7 @@ const SAMPLES = 3
 /** At a delay just above the bound, a priority is shed from nothing to all in one second. */
 const RISE_PER_SECOND = 1
 
-/** A delay of 4 times the bound or more is corrected 4 times as fast; beyond, it would overshoot. */
+/** A delay of 4 times the bound is corrected 4 times as fast; a faster one would overshoot. */
 const OVERSHOOT_MAX = 4
 
 /**

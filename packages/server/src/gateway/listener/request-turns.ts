@@ -3,8 +3,8 @@
  * answer a response with the next request keep the loop busy with reading: it goes on to timers and
  * to everything that waits for the end of the turn only after 48 times 1,024 events.
  *
- * Requests beyond the bound wait for the next turn, in the order in which they came, but urgent ones
- * do not wait. There are no more than connections and streams have requests in flight.
+ * Requests beyond the bound wait for the next turn, in the order in which they came; urgent ones
+ * do not wait. No more can wait than there are connections and streams.
  */
 
 export interface RequestTurnsOptions<T> {
