@@ -22,6 +22,8 @@ export interface LoadReport {
   readonly sent: number
   /** How many answers had each status. */
   readonly statuses: Readonly<Record<number, number>>
+  /** Answers that came while requests were sent. */
+  readonly inTime: number
   /** Requests without an answer when the time was over and some more had passed. */
   readonly unanswered: number
   /** Of answers with 200, in milliseconds, in rising order. */
@@ -45,6 +47,8 @@ const latencies = new Float64Array(Math.ceil((plan.perSecond * plan.durationMs) 
 let latencyCount = 0
 let sent = 0
 let answered = 0
+let inTime = 0
+let endMs = Number.POSITIVE_INFINITY
 const free: Line[] = []
 /** Times of requests that found no free connection. */
 const waiting: number[] = []
@@ -77,6 +81,7 @@ class Line {
     if (this.#text.length < headEndsAt + 4 + length) return
     this.#text = ''
     answered += 1
+    if (performance.now() <= endMs) inTime += 1
     const status = Number(head.slice(9, 12))
     statuses[status] = (statuses[status] ?? 0) + 1
     if (status === 200) latencies[latencyCount++] = performance.now() - this.#dueMs
@@ -112,6 +117,7 @@ async function openAll(): Promise<void> {
 
 function run(): void {
   const startMs = performance.now()
+  endMs = startMs + plan.durationMs
   const total = Math.floor((plan.perSecond * plan.durationMs) / 1_000)
   const timer = setInterval(() => {
     const nowMs = performance.now()
@@ -122,7 +128,7 @@ function run(): void {
       if (line === undefined) waiting.push(dueMs)
       else line.send(dueMs)
     }
-    const isLate = nowMs > startMs + plan.durationMs + GRACE_MS
+    const isLate = nowMs > endMs + GRACE_MS
     if (answered < total && !isLate) return
     clearInterval(timer)
     report(total)
@@ -134,6 +140,7 @@ function report(total: number): void {
   const answer: LoadReport = {
     sent: total,
     statuses,
+    inTime,
     unanswered: total - answered,
     latenciesMs,
     retryAfters,
