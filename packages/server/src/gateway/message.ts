@@ -70,6 +70,8 @@ export interface ClientConnection {
   readonly forwardedNode: string
   readonly isTrusted: boolean
   readonly isEncrypted: boolean
+  /** Whether its last request was refused because of overload. */
+  wasShed: boolean
   /** Of a client certificate that was verified. */
   readonly certificate: ClientCertificate | undefined
 }

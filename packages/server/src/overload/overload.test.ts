@@ -84,13 +84,17 @@ describe('lateness', () => {
     expect(overload.isCalm).toBe(true)
   })
 
-  test('makes refused connections wait only when all that can be shed is shed', () => {
+  test('makes clients that do not wait wait the longer, the longer it lasts', () => {
     const overload = new Overload(settings)
+    expect(overload.holdMs).toBe(0)
+    const holds: number[] = []
     for (let at = 0; at < 100; at++) {
       overload.observe(150, 160)
-      expect(overload.holdMs === 0 || shares(overload)[1] === 1).toBe(true)
+      holds.push(overload.holdMs)
     }
-    expect(overload.holdMs).toBe(1_000)
+    expect(holds).toEqual(holds.toSorted(byValue))
+    expect(new Set(holds).size).toBeGreaterThan(5)
+    expect(holds.at(-1)).toBe(1_000)
   })
 })
 

@@ -5,9 +5,9 @@
  *
  * Lateness moves one number, the level. From 0 to 1 it is the share of sheddable requests that is
  * refused. From 1 to 2 all of those are refused, and the share above 1 of normal ones. So no normal
- * request is refused for lateness while a sheddable one is admitted. From 2 to 3 all but critical
- * requests are refused and that is not enough: the level above 2 says how long connections wait
- * that were refused. Requests in flight have a maximum for each priority. Critical requests are
+ * request is refused for lateness while a sheddable one is admitted. To refuse takes time, too: the
+ * level also says how long a client waits that was refused and does not wait by itself. From 2 to 3
+ * only this changes. Requests in flight have a maximum for each priority. Critical requests are
  * refused at the last maximum only, never for lateness.
  *
  * Nothing is queued here, and admitted requests are never cut off. docs/decisions/shedding.md has
@@ -74,7 +74,7 @@ const STEP_MS_MAX = 500
 /** Shedding is over when no request was refused for this long, so that logs do not flap. */
 const CALM_MS = 5_000
 
-/** Longer than a second, a client would take the pause for a dead connection. */
+/** The shortest time that a refused client is asked to wait. */
 const HOLD_MS_MAX = 1_000
 
 /** Pauses of few different lengths share their timers. */
@@ -123,12 +123,12 @@ export class Overload {
   }
 
   /**
-   * How long a connection whose request was refused should wait before its next one is read. Above
-   * 0 only where to refuse requests takes more time than there is.
+   * How long requests are not read from a client that is refused again because it did not wait. To
+   * refuse all that such clients send can take more time than there is.
    */
   get holdMs(): number {
-    if (this.#level <= 2) return 0
-    return Math.ceil(((this.#level - 2) * HOLD_MS_MAX) / HOLD_STEP_MS) * HOLD_STEP_MS
+    const share = this.#level / LEVEL_MAX
+    return Math.ceil((share * HOLD_MS_MAX) / HOLD_STEP_MS) * HOLD_STEP_MS
   }
 
   /** Decides on one request, and counts it if it is refused. */

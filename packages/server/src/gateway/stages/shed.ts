@@ -37,9 +37,11 @@ export function shedStages({ overload, policy, routes }: ShedOptions): ShedStage
   const stated = (request: GatewayRequest) =>
     higher(byRoute(request), policy.enforcer().priorities.ofRequest(request))
   const refuse = (request: GatewayRequest, priority: Priority) => {
+    const { connection } = request
     request.priority = priority
-    // A proxy that is trusted may send a critical request of another client on this connection.
-    if (!request.connection.isTrusted) request.holdMs = overload.holdMs
+    // On a connection of a trusted proxy, the next request can be that of another client.
+    if (connection.wasShed && !connection.isTrusted) request.holdMs = overload.holdMs
+    connection.wasShed = true
     return overloaded()
   }
   const lookAgain = (
@@ -51,7 +53,7 @@ export function shedStages({ overload, policy, routes }: ShedOptions): ShedStage
     const priority = higher(known, byTier) ?? PRIORITY_DEFAULT
     // A request that counted with this priority at the first look is not drawn twice.
     const isKnown = priority === possible(known, policy.enforcer().priorities.tierMax)
-    return isKnown || overload.admits(priority) ? next(request) : refuse(request, priority)
+    return isKnown || overload.admits(priority) ? goOn(request, next) : refuse(request, priority)
   }
   return {
     isCritical: (request) => stated(request) === 'critical',
@@ -70,12 +72,17 @@ export function shedStages({ overload, policy, routes }: ShedOptions): ShedStage
     },
     shedByTier(request, next) {
       const { priorities } = policy.enforcer()
-      if (priorities.tierMax === undefined || overload.isCalm) return next(request)
+      if (priorities.tierMax === undefined || overload.isCalm) return goOn(request, next)
       const byTier = priorities.ofCaller(request.identity)
       if (!(byTier instanceof Promise)) return lookAgain(request, byTier, next)
       return byTier.then((found) => lookAgain(request, found, next))
     },
   }
+}
+
+function goOn(request: GatewayRequest, next: Handler): MaybePromise<GatewayResponse> {
+  request.connection.wasShed = false
+  return next(request)
 }
 
 /** The highest priority that a request can turn out to have. */
