@@ -52,7 +52,7 @@ const overload = z.strictObject({
     .describe('How late the event loop may be, turn after turn, before requests are shed.'),
   requestsMax: whole(1, 1_000_000)
     .optional()
-    .describe('Requests in flight at most. Default: as many as upstreams take, up to 10,000.'),
+    .describe('Requests in flight at most. Default: as many as upstreams take, 1,000 to 10,000.'),
   criticalShare: z
     .number()
     .min(0)
