@@ -28,6 +28,8 @@ export interface LoadReport {
   readonly unanswered: number
   /** Of answers with 200, in milliseconds, in rising order. */
   readonly latenciesMs: Float64Array
+  /** How late the client itself was to look for requests to send; in rising order. */
+  readonly latenessMs: Float64Array
   readonly retryAfters: Readonly<Record<string, number>>
 }
 
@@ -45,6 +47,8 @@ const statuses: Record<number, number> = {}
 const retryAfters: Record<string, number> = {}
 const latencies = new Float64Array(Math.ceil((plan.perSecond * plan.durationMs) / 1_000) + 1)
 let latencyCount = 0
+const lateness = new Float64Array(latencies.length)
+let latenessCount = 0
 let sent = 0
 let answered = 0
 let inTime = 0
@@ -124,6 +128,7 @@ function run(): void {
     const due = Math.min(total, Math.floor(((nowMs - startMs) * plan.perSecond) / 1_000))
     for (; sent < due; sent++) {
       const dueMs = startMs + (sent * 1_000) / plan.perSecond
+      lateness[latenessCount++] = nowMs - dueMs
       const line = free.shift()
       if (line === undefined) waiting.push(dueMs)
       else line.send(dueMs)
@@ -143,6 +148,7 @@ function report(total: number): void {
     inTime,
     unanswered: total - answered,
     latenciesMs,
+    latenessMs: lateness.slice(0, latenessCount).sort(),
     retryAfters,
   }
   process.send?.(answer, () => process.exit())

@@ -28,7 +28,12 @@ export interface OverloadedGateway {
   stop(): Promise<void>
 }
 
-export type Plan = Omit<LoadPlan, 'port'>
+export interface Plan extends Omit<LoadPlan, 'port'> {
+  /** Whether its process leaves the processor to the others, so that it does not disturb them. */
+  readonly isBackground?: boolean
+}
+
+const BACKGROUND = ['nice', '-n', '15']
 
 /** Node with the flags that every child has. */
 const NODE = [process.execPath, '--disable-warning=ExperimentalWarning']
@@ -47,8 +52,8 @@ export async function startOverloadedGateway(policy: {
     await redis.stop()
     removeFolder(folder)
   }
-  const start = (program: string, args: readonly string[]) => {
-    const [execPath = '', ...execArgv] = [...ofOthers, ...NODE]
+  const start: Start = (program, args, isBackground = false) => {
+    const [execPath = '', ...execArgv] = [...(isBackground ? BACKGROUND : []), ...ofOthers, ...NODE]
     const path = join(repositoryRoot, program)
     const child = fork(path, args, { execPath, execArgv, serialization: 'advanced' })
     children.push(child)
@@ -87,18 +92,16 @@ export async function startOverloadedGateway(policy: {
   }
 }
 
+type Start = (program: string, args: readonly string[], isBackground?: boolean) => ChildProcess
+
 interface Status {
   readonly overload: OverloadStatus
 }
 
 /** They begin together, once all of them have their connections. */
-function sendAll(
-  plans: readonly Plan[],
-  port: number,
-  start: (program: string, args: readonly string[]) => ChildProcess,
-): Promise<LoadReport>[] {
-  const clients = plans.map((plan) =>
-    start('test/overload/load-client.ts', [JSON.stringify({ ...plan, port })]),
+function sendAll(plans: readonly Plan[], port: number, start: Start): Promise<LoadReport>[] {
+  const clients = plans.map(({ isBackground, ...plan }) =>
+    start('test/overload/load-client.ts', [JSON.stringify({ ...plan, port })], isBackground),
   )
   const ready = Promise.all(clients.map((client) => message(client)))
   return clients.map(async (client) => {
