@@ -5,7 +5,7 @@ import { CountReporter } from './test/reporter.ts'
 const undisturbed = [
   'packages/tidegate/src/stores/deadlines.test.ts',
   'packages/tidegate/src/stores/guarded/**/*.test.ts',
-  'test/{faults,redis,reliability}/**/*.test.ts',
+  'test/{faults,overload,redis,reliability}/**/*.test.ts',
   'test/rls/faults.test.ts',
 ]
 

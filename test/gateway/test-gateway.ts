@@ -4,11 +4,13 @@ import { Writable } from 'node:stream'
 import { memoryStore } from 'tidegate'
 import { onTestFinished } from 'vitest'
 import { jsonLogger } from '../../packages/server/src/gateway/logger.ts'
+import { overloadSettings } from '../../packages/server/src/gateway/overload-settings.ts'
 import {
   type GatewaySections,
   type RunningGateway,
   startGateway,
 } from '../../packages/server/src/gateway/start-gateway.ts'
+import { Overload } from '../../packages/server/src/overload/overload.ts'
 import { createEnforcer } from '../../packages/server/src/policy/enforcer.ts'
 import type { PolicyDocument } from '../../packages/server/src/policy/policy-schema.ts'
 import { parsePolicy } from '../../packages/server/src/policy/read-policy.ts'
@@ -19,6 +21,8 @@ export interface TestGateway {
   readonly url: string
   readonly port: number
   readonly gateway: RunningGateway
+  /** Its loop is not measured: a test says how late it is. */
+  readonly overload: Overload
   close(): Promise<void>
   /** What was logged, a parsed line each. */
   logged(): Readonly<Record<string, unknown>>[]
@@ -50,9 +54,11 @@ export async function startTestGateway(
   )
   let document = documentOf(policy)
   let enforcer = createEnforcer(document, { store })
+  const overload = new Overload(overloadSettings(document.gateway, document.upstreams))
   const gateway = await startGateway({
     sections: sectionsOf(document),
     policy: { enforcer: () => enforcer },
+    overload,
     logger,
     readSecret: secretReader(environment, folder),
     folder,
@@ -62,6 +68,7 @@ export async function startTestGateway(
     url: gateway.url,
     port: gateway.port,
     gateway,
+    overload,
     close: () => gateway.close(),
     logged: () => lines.map((line) => JSON.parse(line)),
     loggedText: () => lines.join(''),

@@ -26,6 +26,9 @@ export interface TestRls {
   another(options?: ClientOptions): RlsClient
 }
 
+/** Longer than a test takes. */
+const LATE_MS = 600_000
+
 const anyPort = { host: '127.0.0.1', port: 0 }
 
 /** Started, and stopped at the end of the test. `files` by their names, or one as a text. */
@@ -48,6 +51,8 @@ export async function startTestRls(
       http: anyPort,
       debug: anyPort,
       drainMs: 1_000,
+      // It shares its event loop with the test, which may be late for reasons of its own.
+      overloadDelayMs: LATE_MS,
       ...options,
     },
     {

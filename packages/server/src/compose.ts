@@ -8,9 +8,12 @@ import type { Logger } from 'pino'
 import type { LimiterEvent } from 'tidegate'
 import { startAdmin } from './admin-listener.ts'
 import { startDecisionApi } from './decision-api/decision-api.ts'
-import { judgeCheck } from './decision-api/judge-check.ts'
+import { judgeCheck, priorityMax, priorityOfChecks } from './decision-api/judge-check.ts'
+import { overloadSettings } from './gateway/overload-settings.ts'
 import { type RunningGateway, startGateway } from './gateway/start-gateway.ts'
 import type { HttpDoor } from './http-door.ts'
+import { Overload, type OverloadEvent } from './overload/overload.ts'
+import { watchLoop } from './overload/watch-loop.ts'
 import { createEnforcer, type Enforcer } from './policy/enforcer.ts'
 import type { PolicyFiles } from './policy/load-policy.ts'
 import type { PolicyObserver } from './policy/policy-observer.ts'
@@ -104,9 +107,15 @@ class Service implements RunningService {
   #decisionApi: HttpDoor | undefined
   #admin: HttpDoor | undefined
   readonly #startedAtMs = Date.now()
+  readonly #overload: Overload
+  #stopWatching: () => void = () => undefined
 
   constructor(options: ServiceOptions, store: OpenStore) {
     this.#options = options
+    const { gateway, upstreams } = options.policy.document
+    this.#overload = new Overload(overloadSettings(gateway, upstreams), {
+      observer: overloadObserver(options.logger),
+    })
     this.store = store
     this.#policy = options.policy
     this.#enforcer = this.#enforcerOf(options.policy, undefined)
@@ -117,9 +126,11 @@ class Service implements RunningService {
     const { document } = this.#policy
     // Without Redis the gateway starts as well, and each limit decides as it declares.
     await this.store.ready().catch(() => undefined)
+    this.#stopWatching = watchLoop(this.#overload)
     this.#gateway = await startGateway({
       sections: document,
       policy: { enforcer: () => this.#enforcer },
+      overload: this.#overload,
       logger,
       readSecret,
       folder,
@@ -134,6 +145,9 @@ class Service implements RunningService {
         batchMax,
         bodyBytesMax,
         version,
+        overload: this.#overload,
+        priorityMax: () => priorityMax(this.#enforcer),
+        priorityOf: (checks) => priorityOfChecks(this.#enforcer, checks),
         judge: (check) => judgeCheck(this.#enforcer, check),
       })
     }
@@ -162,7 +176,9 @@ class Service implements RunningService {
 
   apply(policy: ServicePolicy): void {
     const enforcer = this.#enforcerOf(policy, this.#enforcer)
+    const { gateway, upstreams } = policy.document
     this.gateway.reload(policy.document)
+    this.#overload.configure(overloadSettings(gateway, upstreams))
     const before = this.#enforcer
     const changed = needingRestart(this.#options.policy.document, policy.document)
     this.#enforcer = enforcer
@@ -186,6 +202,7 @@ class Service implements RunningService {
     this.#enforcer.close()
     await this.store.close()
     await this.#admin?.close()
+    this.#stopWatching()
   }
 
   /** One after another keeps the tiers that were looked up. */
@@ -214,6 +231,7 @@ class Service implements RunningService {
           : { refused: this.#refused.map(({ message }) => message) }),
       },
       store: { kind: this.store.description, connected: this.store.isConnected() },
+      overload: this.#overload.status(),
     }
   }
 }
@@ -256,6 +274,19 @@ function storeObserver(logger: Logger): (event: LimiterEvent) => void {
         logger.debug({ event: 'store.nodes', count: event.count })
         break
       default:
+    }
+  }
+}
+
+/** Refused requests have their own lines, of which there is a maximum per second. */
+function overloadObserver(logger: Logger): (event: OverloadEvent) => void {
+  return (event) => {
+    if (event.type === 'overloaded') {
+      const delayMs = Math.round(event.delayMs)
+      const { requests } = event
+      logger.warn({ event: 'overload.began', delay_ms: delayMs, requests })
+    } else {
+      logger.warn({ event: 'overload.ended', for_ms: Math.round(event.forMs), shed: event.shed })
     }
   }
 }

@@ -2,6 +2,7 @@
 
 import { parseArgs } from 'node:util'
 import { type Environment, SettingError } from '../environment.ts'
+import type { OverloadEvent } from '../overload/overload.ts'
 import {
   type EnvironmentSettings,
   type LogLevel,
@@ -48,6 +49,7 @@ SIGTERM and Ctrl+C turn health bad first, then let calls end.
           onConfigLoaded: (rules) => log('info', `${rules} rules loaded from ${configDirectory}`),
           onConfigError: (error) => log('error', `configuration refused: ${error.message}`),
           onConnectionError: (error) => log('warn', `redis: ${error.message}`),
+          onOverload: (event) => log('warn', overloadText(event)),
           onError: (error) => log('error', error instanceof Error ? error.message : String(error)),
         },
       )
@@ -67,6 +69,14 @@ function readSettings(environment: Environment): EnvironmentSettings {
   } catch (error) {
     throw new SettingError(error instanceof Error ? error.message : String(error))
   }
+}
+
+function overloadText(event: OverloadEvent): string {
+  if (event.type === 'overloaded') {
+    const delay = `the event loop is ${Math.round(event.delayMs)} ms late`
+    return `overloaded, calls are shed: ${delay}, ${event.requests} calls in flight`
+  }
+  return `not overloaded any more: ${event.shed.sheddable} calls were shed`
 }
 
 /** As `LOG_LEVEL` and `LOG_FORMAT` say. */

@@ -1,12 +1,15 @@
 import { memoryStore } from 'tidegate'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { HttpDoor } from '../http-door.ts'
+import { Overload } from '../overload/overload.ts'
 import { createEnforcer, type Enforcer } from '../policy/enforcer.ts'
 import { parsePolicy } from '../policy/read-policy.ts'
 import { startDecisionApi } from './decision-api.ts'
-import { judgeCheck } from './judge-check.ts'
+import { judgeCheck, priorityMax, priorityOfChecks } from './judge-check.ts'
 
 const TOKEN = 'a-token-for-tests'
+
+const overload = new Overload({ delay: 100, requestsMax: 1_000, criticalShare: 0.2 })
 
 let api: HttpDoor
 let enforcer: Enforcer
@@ -34,6 +37,14 @@ beforeAll(async () => {
         limit: 1,
         ttl: '10s',
       },
+      {
+        name: 'payments',
+        match: { path: '/payments/**' },
+        key: 'everyone',
+        limit: 1_000,
+        per: '1h',
+        priority: 'critical',
+      },
       { name: 'trial', mode: 'shadow', key: 'apiKey', otherwise: 'skip', limit: 1, per: '1h' },
     ],
   })
@@ -46,6 +57,9 @@ beforeAll(async () => {
     batchMax: 3,
     bodyBytesMax: 10_000,
     version: '0.0.0',
+    overload,
+    priorityMax: () => priorityMax(enforcer),
+    priorityOf: (checks) => priorityOfChecks(enforcer, checks),
     judge: (check) => judgeCheck(enforcer, check),
   })
 })
@@ -191,4 +205,43 @@ test('the OpenAPI document describes both shapes and is public', async () => {
   expect(Object.keys(document.paths)).toEqual(['/v1/check', '/health', '/openapi.json'])
   expect(document.components.schemas.Check.anyOf).toHaveLength(2)
   expect(document.components.schemas.Batch.properties.checks).toMatchObject({ maxItems: 3 })
+})
+
+describe('in an overload', () => {
+  const late = (samples: number, delayMs: number) => {
+    for (let at = 0; at < samples; at++) overload.observe(delayMs, 500)
+  }
+
+  test('checks that are not critical get 503, and a time to come back', async () => {
+    late(10, 1_000)
+    const answers = await Promise.all([
+      post({ request: {} }),
+      post({ limits: [{ name: 'everyone' }] }),
+      post({ request: { path: '/payments/1' } }),
+      post({ limits: [{ name: 'payments' }] }),
+      post({ checks: [{ request: {} }, { request: { path: '/payments/1' } }] }),
+    ])
+    expect(answers.map(({ status }) => status)).toEqual([503, 503, 200, 200, 200])
+    const response = await fetch(`http://127.0.0.1:${api.address.port}/v1/check`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${TOKEN}` },
+      body: '{"request":{}}',
+    })
+    expect(Number(response.headers.get('retry-after'))).toBeOneOf([1, 2, 3, 4, 5])
+    expect(response.headers.get('content-type')).toBe('application/problem+json')
+    expect(await response.json()).toEqual({
+      title: 'Service Unavailable',
+      status: 503,
+      detail: 'The decision API is overloaded.',
+    })
+    expect(overload.status().shed).toEqual({ sheddable: 0, normal: 3, critical: 0 })
+  })
+
+  test('health is answered, and when the loop is on time again so is everything', async () => {
+    const health = await fetch(`http://127.0.0.1:${api.address.port}/health`)
+    expect(health.status).toBe(200)
+    late(60, 0)
+    expect((await post({ request: {} })).status).toBe(200)
+    expect(overload.status().requests).toBe(0)
+  })
 })

@@ -7,6 +7,9 @@ import { createHash, timingSafeEqual } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { z } from 'zod'
 import { type HttpDoor, openDoor, send } from '../http-door.ts'
+import type { Overload } from '../overload/overload.ts'
+import { retryAfterSeconds } from '../overload/retry-after.ts'
+import type { Priority } from '../policy/priority.ts'
 import { type Check, type CheckResult, check } from './check-schema.ts'
 import { openApiDocument } from './openapi.ts'
 
@@ -18,9 +21,16 @@ export interface DecisionApiOptions {
   readonly bodyBytesMax: number
   /** Of the program, for the document. */
   readonly version: string
+  /** The controller of this process. */
+  readonly overload: Overload
+  /** The highest priority that a check can have, and the one that these checks have. */
+  priorityMax(): Priority
+  priorityOf(checks: readonly Check[]): Priority
   /** Throws where it cannot be judged; charges nothing before what it returns is called. */
   judge(check: Check): () => Promise<CheckResult>
 }
+
+const OVERLOADED = 'The decision API is overloaded.'
 
 /** What is wrong with a request; the message is for the caller. */
 export class BadRequest extends Error {
@@ -53,12 +63,35 @@ async function answer(
   const route = `${request.method} ${request.url}`
   if (route === 'GET /health') return '{"status":"ok"}'
   if (route === 'GET /openapi.json') return document
+  const { overload } = options
+  const possible = options.priorityMax()
+  if (!overload.isCalm && !overload.admits(possible)) throw new BadRequest(503, OVERLOADED)
+  overload.enter()
+  try {
+    return await checked(request, options, isAuthorised, possible)
+  } finally {
+    overload.leave()
+  }
+}
+
+/** The priority of a check is known once its body is read; before, the highest possible counts. */
+async function checked(
+  request: IncomingMessage,
+  options: DecisionApiOptions,
+  isAuthorised: (header: string | undefined) => boolean,
+  possible: Priority,
+): Promise<string> {
+  const { overload } = options
   if (!isAuthorised(request.headers.authorization)) {
     throw new BadRequest(401, 'Send the token of the decision API as Authorization: Bearer.')
   }
   if (request.url !== '/v1/check') throw new BadRequest(404, 'There is POST /v1/check.')
   if (request.method !== 'POST') throw new BadRequest(405, 'Use POST.')
   const { checks, isBatch } = parseBody(await bodyOf(request, options.bodyBytesMax), options)
+  if (!overload.isCalm) {
+    const priority = options.priorityOf(checks)
+    if (priority !== possible && !overload.admits(priority)) throw new BadRequest(503, OVERLOADED)
+  }
   const judges = checks.map((one, at) => prepared(one, isBatch ? `checks[${at}].` : '', options))
   const results = await Promise.all(judges.map((judge) => judge()))
   return JSON.stringify(isBatch ? { results } : results[0])
@@ -151,6 +184,7 @@ const titles: Readonly<Record<number, string>> = {
   404: 'Not Found',
   405: 'Method Not Allowed',
   413: 'Content Too Large',
+  503: 'Service Unavailable',
 }
 
 function sendProblem(response: ServerResponse, error: unknown): void {
@@ -161,6 +195,7 @@ function sendProblem(response: ServerResponse, error: unknown): void {
   if (status === 405) response.setHeader('Allow', 'POST')
   // What is left of a body that nobody wants is not waited for.
   if (status === 413) response.setHeader('Connection', 'close')
+  if (status === 503) response.setHeader('Retry-After', String(retryAfterSeconds()))
   const body = JSON.stringify({ title, status, detail })
   send(response, status, 'application/problem+json', body)
 }

@@ -4,6 +4,7 @@ import type { AppliedLimit, Decision, MaybePromise } from 'tidegate'
 import { parseIp } from 'tidegate/http'
 import { unlimited } from '../policy/charge-group.ts'
 import type { Enforcer } from '../policy/enforcer.ts'
+import { higher, PRIORITY_DEFAULT, type Priority } from '../policy/priority.ts'
 import type { Identity, RequestFacts } from '../policy/request-facts.ts'
 import type { Verdict } from '../policy/verdict.ts'
 import type { Check, CheckResult } from './check-schema.ts'
@@ -19,6 +20,33 @@ export function judgeCheck(enforcer: Enforcer, check: Check): () => Promise<Chec
     const verdict = await judge()
     return verdict === 'forbidden' ? forbidden : resultOf(verdict)
   }
+}
+
+/** The highest priority that a check can have by the limits and tiers of the policy. */
+export function priorityMax({ priorities }: Enforcer): Priority {
+  const stated = higher(priorities.limitMax, priorities.tierMax)
+  return higher(stated, PRIORITY_DEFAULT) ?? PRIORITY_DEFAULT
+}
+
+/**
+ * The priority of a request with these checks: the highest of theirs. A tier counts if the check
+ * names it; one that has to be looked up does not, because the look-up is what overload forbids.
+ */
+export function priorityOfChecks(enforcer: Enforcer, checks: readonly Check[]): Priority {
+  let found: Priority | undefined
+  for (const check of checks) {
+    found = higher(found, priorityOfCheck(enforcer, check) ?? PRIORITY_DEFAULT)
+  }
+  return found ?? PRIORITY_DEFAULT
+}
+
+function priorityOfCheck({ priorities }: Enforcer, check: Check): Priority | undefined {
+  if ('limits' in check) {
+    const byLimits = priorities.ofLimits(check.limits.map(({ name }) => name))
+    return higher(byLimits, priorities.ofTier(check.tier))
+  }
+  const { request } = check
+  return higher(priorities.ofRequest(factsOf(request)), priorities.ofTier(request.identity.tier))
 }
 
 /** Of an address on the deny list. */
@@ -63,26 +91,29 @@ function ofRequest(
   enforcer: Enforcer,
   { request }: Extract<Check, { request: unknown }>,
 ): () => MaybePromise<Verdict | 'forbidden'> {
-  const { method, path, headers, identity } = request
-  const ip = request.ip === undefined ? undefined : parseIp(request.ip)?.text
-  if (request.ip !== undefined && ip === undefined) {
+  const facts = factsOf(request)
+  if (request.ip !== undefined && facts.ip === undefined) {
     const shown = JSON.stringify(request.ip)
     throw new BadRequest(400, `request.ip: ${shown} is not allowed; allowed: an IP address`)
   }
+  return () => {
+    const listed = enforcer.ipVerdict(facts.ip)
+    if (listed === 'deny') return 'forbidden'
+    return listed === 'allow' ? unlimited : enforcer.judge(facts)
+  }
+}
+
+function factsOf(request: Extract<Check, { request: unknown }>['request']): RequestFacts {
+  const { method, path, headers, identity, ip } = request
   const fields = new Map(
     Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]),
   )
-  const facts: RequestFacts = {
+  return {
     method: method.toUpperCase(),
     path,
-    ip,
+    ip: ip === undefined ? undefined : parseIp(ip)?.text,
     identity: definedOf(identity),
     header: (name) => fields.get(name),
-  }
-  return () => {
-    const listed = enforcer.ipVerdict(ip)
-    if (listed === 'deny') return 'forbidden'
-    return listed === 'allow' ? unlimited : enforcer.judge(facts)
   }
 }
 

@@ -62,6 +62,7 @@ function operation(): object {
       400: problem('The body is not what it has to be; the detail names the place.'),
       401: problem('The token is missing or wrong.'),
       413: problem('The body is too large.'),
+      503: problem('The process is overloaded; `Retry-After` says when to try again.'),
       500: problem('The store refuses to be used in this way; the log says why.'),
     },
   }

@@ -8,6 +8,7 @@
  */
 
 import type { Duplex, Readable } from 'node:stream'
+import type { Priority } from '../policy/priority.ts'
 import type { Identity, RequestFacts } from '../policy/request-facts.ts'
 import type { Verdict } from '../policy/verdict.ts'
 import type { Route } from './stages/route.ts'
@@ -50,6 +51,10 @@ export interface GatewayRequest extends RequestFacts {
 
   /** From here on, what stages have found out. */
   isExempt: boolean
+  /** The priority by which the request was refused; undefined if it was not. */
+  priority: Priority | undefined
+  /** How long the next request of its connection is not read, where requests come in a row. */
+  holdMs: number
   verdict: Verdict | undefined
   /** How long the decision took. */
   judgedMs: number
@@ -65,6 +70,8 @@ export interface ClientConnection {
   readonly forwardedNode: string
   readonly isTrusted: boolean
   readonly isEncrypted: boolean
+  /** Whether its last request was refused because of overload. */
+  wasShed: boolean
   /** Of a client certificate that was verified. */
   readonly certificate: ClientCertificate | undefined
 }

@@ -10,6 +10,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { createSecureContext } from 'node:tls'
 import { isDeepStrictEqual } from 'node:util'
 import type { Logger } from 'pino'
+import type { Overload } from '../overload/overload.ts'
 import type {
   AuthSection,
   GatewaySection,
@@ -25,7 +26,7 @@ import { tokens } from './auth/tokens.ts'
 import type { Certificates } from './listener/create-server.ts'
 import { Listener } from './listener/listener.ts'
 import type { LivePolicy } from './live-policy.ts'
-import { type Handler, pipeline } from './message.ts'
+import { type GatewayRequest, type Handler, pipeline } from './message.ts'
 import { OwnedNames, ownedNames } from './owned-names.ts'
 import { authenticate } from './stages/authenticate.ts'
 import { forward } from './stages/forward.ts'
@@ -35,6 +36,7 @@ import { ownPaths } from './stages/own-paths.ts'
 import { rateLimit } from './stages/rate-limit.ts'
 import { refuseInvalid } from './stages/refuse-invalid.ts'
 import { route } from './stages/route.ts'
+import { shedStages } from './stages/shed.ts'
 import { transform } from './stages/transform.ts'
 import type { TargetTls } from './upstreams/target.ts'
 import { Upstream } from './upstreams/upstream.ts'
@@ -53,6 +55,8 @@ export interface GatewaySections {
 export interface GatewayOptions {
   readonly sections: GatewaySections
   readonly policy: LivePolicy
+  /** The controller of this process; its loop is measured elsewhere. */
+  readonly overload: Overload
   readonly logger: Logger
   readonly readSecret: ReadSecret
   /** Names of files in the sections are relative to it. */
@@ -85,6 +89,7 @@ class Gateway implements RunningGateway {
   #handler: Handler = () => {
     throw new Error('the gateway is not set up yet')
   }
+  #isUrgent: (request: GatewayRequest) => boolean = () => false
   #owned = new OwnedNames([])
   readonly #retired = new Set<Upstream>()
   #isReady = false
@@ -99,6 +104,8 @@ class Gateway implements RunningGateway {
       section: this.#section,
       certificates: tls && readCertificates(tls, options.folder),
       handle: (request) => this.#handler(request),
+      isUrgent: (request) => this.#isUrgent(request),
+      onWait: (waitedMs) => options.overload.noteWait(waitedMs),
       owned: () => this.#owned,
       onError: (error) => options.logger.error({ event: 'gateway.error', err: error }),
     })
@@ -166,23 +173,29 @@ class Gateway implements RunningGateway {
   }
 
   #useSections(sections: GatewaySections): void {
-    const { folder, policy, logger, readSecret } = this.#options
+    const { folder, policy, overload, logger, readSecret } = this.#options
     const { gateway, auth, routes } = sections
     const authenticators = readAuth(auth, folder, readSecret)
     checkRoutes(routes, sections.upstreams)
     const upstreams = openUpstreams(sections.upstreams, this.#upstreams, folder)
     const byName = new Map([...upstreams].map(([name, { upstream }]) => [name, upstream]))
+    const { shed, shedByTier, isCritical } = shedStages({ overload, policy, routes })
     this.#handler = pipeline([
       log({ ...sections.log, logger, nodeId: nodeId(sections.log), region: sections.region }),
       refuseInvalid(),
       ownPaths({ ...gateway, isReady: () => this.#isReady }),
+      shed,
       ipLists(policy),
       authenticate(authenticators),
+      shedByTier,
       rateLimit(policy, gateway.headers),
       route(routes, byName),
       transform({ knowsKeys: auth.apiKeys !== undefined }),
       forward(),
     ])
+    const isOwn = ({ path }: GatewayRequest) =>
+      path === gateway.healthPath || path === gateway.readyPath
+    this.#isUrgent = (request) => isOwn(request) || isCritical(request)
     this.#owned = ownedNames(sections)
     this.#upstreams = upstreams
   }

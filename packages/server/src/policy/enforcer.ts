@@ -23,6 +23,7 @@ import {
 } from './named-check.ts'
 import type { PolicyObserver } from './policy-observer.ts'
 import type { RequestFacts } from './request-facts.ts'
+import { compilePriorities, type RequestPriorities } from './request-priorities.ts'
 import type { TierTable } from './tier-table.ts'
 import { createTiers, noTiers, type Tiers } from './tiers.ts'
 import type { Verdict } from './verdict.ts'
@@ -38,6 +39,8 @@ export interface Enforcer {
   check(asked: NamedCheck): MaybePromise<NamedCheckResult>
   /** The same in two steps, for several of which none is to be charged where one is wrong. */
   prepare(asked: NamedCheck): PreparedCheck
+  /** Which requests matter more than others when not all can be served. */
+  readonly priorities: RequestPriorities
   /** The tiers of callers, for the enforcer that comes after. */
   readonly tiers: Tiers
   /** To be called when nobody asks any more; verdicts under way are not lost. The store stays. */
@@ -84,6 +87,7 @@ interface EnforcerParts {
 
 class PolicyEnforcer implements Enforcer {
   readonly ipVerdict: (ip: string | undefined) => IpVerdict
+  readonly priorities: RequestPriorities
   readonly tiers: Tiers
   readonly #document: LimitingDocument
   readonly #policy: CompiledPolicy
@@ -95,6 +99,7 @@ class PolicyEnforcer implements Enforcer {
   constructor(document: LimitingDocument, { tiers, now, context }: EnforcerParts) {
     this.ipVerdict = compileIpLists(document.ipLists)
     this.tiers = tiers
+    this.priorities = compilePriorities(document, tiers)
     this.#document = document
     this.#policy = compilePolicy(document)
     this.#active = document.enabled ? this.#policy.limits.filter(({ isOff }) => !isOff) : []

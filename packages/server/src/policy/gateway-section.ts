@@ -19,6 +19,7 @@ import {
   whole,
 } from './fields.ts'
 import { pathPattern } from './path-pattern.ts'
+import { priorities } from './priority.ts'
 
 /** A proxy chain is short; more hops would be an attempt to trust everybody. */
 const HOPS_MAX = 32
@@ -46,6 +47,21 @@ const listenerTimeouts = z.strictObject({
     .default(500)
     .describe('When stopping: how long it says that it is not ready before it stops accepting.'),
   drain: duration.default(30_000).describe('For requests under way to end when stopping.'),
+})
+
+const overload = z.strictObject({
+  delay: duration
+    .default(100)
+    .describe('How late the event loop may be, turn after turn, before requests are shed.'),
+  requestsMax: whole(1, 1_000_000)
+    .optional()
+    .describe('Requests in flight at most. Default: as many as upstreams take, 1,000 to 10,000.'),
+  criticalShare: z
+    .number()
+    .min(0)
+    .max(0.9)
+    .default(0.2)
+    .describe('The share of them that is reserved for critical requests.'),
 })
 
 export const gatewaySection = z
@@ -84,6 +100,9 @@ export const gatewaySection = z
     streamsMax: whole(1, 10_000)
       .default(100)
       .describe('Requests under way on one HTTP/2 connection at most.'),
+    overload: overload
+      .prefault({})
+      .describe('When requests are shed with 503, by priority, before the process drowns.'),
     healthPath: ownPath.default('/health').describe('Answered with 200 while the process lives.'),
     readyPath: ownPath.default('/ready').describe('Answered with 200 while it takes requests.'),
   })
@@ -245,6 +264,10 @@ const route = z.strictObject({
     .prefault({})
     .describe('Which requests; absent, all.'),
   upstream: name.describe('The name of an upstream.'),
+  priority: z
+    .enum(priorities)
+    .optional()
+    .describe('Which requests are shed first in an overload. Default: `normal`.'),
   rewrite: z
     .strictObject({
       stripPrefix: ownPath.optional().describe('Taken off the front of the path.'),

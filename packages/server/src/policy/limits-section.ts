@@ -7,6 +7,7 @@ import { accuracies, failureModes, overloadModes } from 'tidegate'
 import { z } from 'zod'
 import { cidr, duration, headerName, method, name, whole } from './fields.ts'
 import { pathPattern } from './path-pattern.ts'
+import { priorities } from './priority.ts'
 
 export const algorithms = [
   'tokenBucket',
@@ -201,6 +202,10 @@ export const limitSection = z.strictObject({
       'Whether hot keys may be answered without asking the store each time. `synced` holds where ' +
         'no other limit applies to the request; with others, it is `leased`.',
     ),
+  priority: z
+    .enum(priorities)
+    .optional()
+    .describe('Which requests are shed first in an overload. Default: `normal`.'),
   within: name
     .optional()
     .describe('The limit that this one belongs to: its counters are those within its key.'),

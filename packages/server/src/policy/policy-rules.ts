@@ -36,6 +36,11 @@ function* tierIssues({ tiers, limits }: PolicyDocument): Generator<PolicyIssue> 
   }
   if (tiers === undefined) return
   const { names, lookup } = tiers
+  for (const name of Object.keys(tiers.priorities ?? {})) {
+    if (names.includes(name)) continue
+    const path = ['tiers', 'priorities', name]
+    yield { ...notAllowed(path, name, names.join(', ')), isAboutKey: true }
+  }
   for (const [at, name] of names.entries()) {
     if (names.indexOf(name) === at) continue
     yield notAllowed(['tiers', 'names', at], name, 'each name once')

@@ -2,6 +2,7 @@
 
 import { z } from 'zod'
 import { duration, fileName, name, whole } from './fields.ts'
+import { priorities } from './priority.ts'
 
 export const tierOwners = ['apiKey', 'user', 'organisation'] as const
 
@@ -35,6 +36,10 @@ export const tiersSection = z
     lookup: lookup
       .optional()
       .describe('How the tier is found where the API key does not carry it.'),
+    priorities: z
+      .record(name, z.enum(priorities))
+      .optional()
+      .describe('Priorities of tiers in an overload; of other tiers: `normal`.'),
     cache: cache.prefault({}).describe('For `lookup.url`.'),
   })
   .describe('Kinds of callers with different limits.')

@@ -45,6 +45,10 @@ export interface RlsSettings {
   readonly storeDeadlineMs: number
   readonly onStoreError: StoreErrorMode
   readonly charging: Charging
+  /** How late the event loop may be, turn after turn, before calls are shed. */
+  readonly overloadDelayMs: number
+  /** Calls in flight at most. */
+  readonly callsMax: number
 
   readonly isShadowMode: boolean
   readonly isQuotaMode: boolean
@@ -102,6 +106,11 @@ export const rlsDefaults: Omit<RlsSettings, 'configDirectory'> = {
   storeDeadlineMs: 8,
   onStoreError: 'error',
   charging: 'all-or-nothing',
+  // Envoy waits for 20 ms by default, and longer where operators say so. A loop that is 50 ms late
+  // in every turn answers nearly all of them too late.
+  overloadDelayMs: 50,
+  // A tenth of a second of calls of a process that is at its limit: more would be answered late.
+  callsMax: 10_000,
   isShadowMode: false,
   isQuotaMode: false,
   nearLimitRatio: 0.8,
@@ -151,6 +160,7 @@ export function rlsSettings(environment: Environment): EnvironmentSettings {
     storeDeadlineMs: deadlineMsOf(variables),
     onStoreError: variables.oneOf('TIDEGATE_ON_STORE_ERROR', 'error', storeErrorModes),
     charging: variables.oneOf('TIDEGATE_CHARGE', rlsDefaults.charging, chargings),
+    overloadDelayMs: overloadDelayMsOf(variables),
   }
   const notes = [...known].flatMap(([name, { state, text, silent }]) => {
     const value = variables.text(name)
@@ -281,6 +291,12 @@ function perSecondStoreOf(variables: Variables): RlsSettings['perSecondStore'] {
   const store = redisSettings(variables, 'REDIS_PERSECOND_')
   if (store !== undefined) return store
   throw refused('REDIS_PERSECOND_URL', '', 'host:port such as localhost:6379')
+}
+
+function overloadDelayMsOf(variables: Variables): number {
+  const delayMs = variables.durationMs('TIDEGATE_OVERLOAD_DELAY', rlsDefaults.overloadDelayMs)
+  if (delayMs >= 1 && delayMs <= 60_000) return delayMs
+  throw refused('TIDEGATE_OVERLOAD_DELAY', `${delayMs} ms`, '1ms to 60s')
 }
 
 /** Redis’s own timeout is one of seconds; a decision has less. */

@@ -1,6 +1,8 @@
 /** Puts the rate limit service together and starts it. */
 
 import { type HttpDoor, openDoor } from '../http-door.ts'
+import { Overload, type OverloadEvent } from '../overload/overload.ts'
+import { watchLoop } from '../overload/watch-loop.ts'
 import { createStore, type OpenStore, type StoreSettings } from '../stores/create-store.ts'
 import { collectAlone } from './collect-alone.ts'
 import { LiveConfig } from './config/live-config.ts'
@@ -24,6 +26,8 @@ export interface RlsEvents {
   onConfigError?(error: Error): void
   onConfigLoaded?(rules: number): void
   onConnectionError?(error: Error): void
+  /** Calls are shed from now on, or not any more. */
+  onOverload?(event: OverloadEvent): void
   /** What should not happen, and did not stop the service. */
   onError?(error: unknown): void
 }
@@ -57,7 +61,9 @@ export async function startRls(options: RlsOptions, events: RlsEvents = {}): Pro
   const main = judgeStore(stores.main, settings.store)
   const judge = new Judge({ main, perSecond }, settings.charging)
   const onError = (error: unknown) => events.onError?.(error)
-  const service = new RateLimitService({ judge, stats, times, settings, onError })
+  const overload = overloadOf(settings, events)
+  const stopWatching = watchLoop(overload)
+  const service = new RateLimitService({ judge, stats, times, settings, overload, onError })
   const config = new LiveConfig(settings.configDirectory, settings, {
     onLoaded: (loaded) => {
       stats.configLoadSuccess++
@@ -75,6 +81,7 @@ export async function startRls(options: RlsOptions, events: RlsEvents = {}): Pro
     return isReady && (isConfigured || !settings.needsConfigToBeHealthy)
   })
   const release = async () => {
+    stopWatching()
     config.close()
     for (const warmUp of warmUps) warmUp.stop()
     await Promise.all(stores.all.map((store) => store.close()))
@@ -108,6 +115,11 @@ export async function startRls(options: RlsOptions, events: RlsEvents = {}): Pro
       return closing
     },
   }
+}
+
+function overloadOf({ overloadDelayMs, callsMax }: RlsSettings, events: RlsEvents): Overload {
+  const settings = { delay: overloadDelayMs, requestsMax: callsMax, criticalShare: 0 }
+  return new Overload(settings, { observer: (event) => events.onOverload?.(event) })
 }
 
 function openStores({ store, perSecondStore, storeDeadlineMs }: RlsSettings, events: RlsEvents) {

@@ -1,6 +1,7 @@
 /** A request of a client as the stages see it. */
 
 import type { Readable } from 'node:stream'
+import type { Priority } from '../../policy/priority.ts'
 import { anonymous, type Identity } from '../../policy/request-facts.ts'
 import type { Verdict } from '../../policy/verdict.ts'
 import type { CanonicalTarget } from '../canonical-path.ts'
@@ -47,6 +48,8 @@ export class ClientRequest implements GatewayRequest, LiveRequest {
   readonly problem: GatewayResponse | undefined
   identity: Identity = anonymous
   isExempt = false
+  priority: Priority | undefined = undefined
+  holdMs = 0
   verdict: Verdict | undefined = undefined
   judgedMs = 0
   route: Route | undefined = undefined

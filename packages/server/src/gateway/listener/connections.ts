@@ -25,6 +25,7 @@ export class Connection implements ClientConnection {
   readonly forwardedNode: string
   readonly isTrusted: boolean
   readonly isEncrypted: boolean
+  wasShed = false
   readonly certificate: ClientCertificate | undefined
   /** Over HTTP/2, where many share it. */
   readonly live = new Set<LiveRequest>()

@@ -3,7 +3,7 @@
 import type { Http2ServerRequest, Http2ServerResponse, ServerHttp2Session } from 'node:http2'
 import { type AddressInfo, Server as NetServer, type Socket } from 'node:net'
 import type { GatewaySection } from '../../policy/gateway-section.ts'
-import type { GatewayResponse, Handler } from '../message.ts'
+import type { GatewayRequest, GatewayResponse, Handler } from '../message.ts'
 import type { OwnedNames } from '../owned-names.ts'
 import { refusal } from '../refusal.ts'
 import type { ClientRequest } from './client-request.ts'
@@ -17,12 +17,17 @@ import {
 import { Http1Connection, type Http1Owner } from './http1/http1-connection.ts'
 import { Http2Channel } from './http2/http2-channel.ts'
 import { type ReadRequest, requestReader } from './read-request.ts'
+import { RequestTurns } from './request-turns.ts'
 import { SlowClients } from './slow-clients.ts'
 
 export interface ListenerOptions {
   readonly section: GatewaySection
   readonly certificates: Certificates | undefined
   readonly handle: Handler
+  /** Whether a request is handled before others where many wait. */
+  isUrgent(request: GatewayRequest): boolean
+  /** Reports how long requests wait to be handled. */
+  onWait(waitedMs: number): void
   /** Names of header fields that the gateway reads or sets. */
   owned(): OwnedNames
   /** Told of an error that no stage should have thrown. */
@@ -41,6 +46,7 @@ export class Listener {
   readonly #http1Connections = new Set<Http1Connection>()
   readonly #http1Owner: Http1Owner
   readonly #read: ReadRequest
+  readonly #turns: RequestTurns<ClientRequest>
   #address: AddressInfo | undefined
   #isDraining = false
 
@@ -49,6 +55,11 @@ export class Listener {
     this.#connections = new Connections(options.section)
     this.#slowClients = new SlowClients(options.section.timeouts)
     this.#read = requestReader(options.section, options.owned, this.#slowClients)
+    this.#turns = new RequestTurns<ClientRequest>({
+      handle: (request) => this.#handle(request),
+      isUrgent: options.isUrgent,
+      onWait: options.onWait,
+    })
     this.#http1Owner = this.#ownerOfHttp1()
     this.#server = createClientServer(options.section, options.certificates)
     this.#serve()
@@ -113,7 +124,7 @@ export class Listener {
       get isDraining() {
         return isDraining()
       },
-      take: (request) => this.#handle(request),
+      take: (request) => this.#turns.take(request),
       onError,
     }
   }
@@ -179,7 +190,7 @@ export class Listener {
       const wire = { method, target: url, fields, version: '2', authority, hasBody } as const
       const request = this.#read.request(wire, this.#read.head(wire), channel, connection)
       channel.follow(request, connection)
-      this.#handle(request)
+      this.#turns.take(request)
     } catch (error) {
       this.#options.onError(error)
       channel.cutOff()
@@ -187,6 +198,8 @@ export class Listener {
   }
 
   #handle(request: ClientRequest): void {
+    // A client that has gone while its request waited wants no answer.
+    if (request.hasEnded) return
     // Whatever goes wrong here is the end of this request, and never of the process.
     const finish = (answer: GatewayResponse) => {
       try {

@@ -84,6 +84,7 @@ function refusalLine(request: GatewayRequest, response: GatewayResponse, options
     ...callerOf(request),
     status: response.status,
     reason: response.problem,
+    ...(request.priority !== undefined && { priority: request.priority }),
     ...(request.route !== undefined && { upstream: request.route.upstream.name }),
     ...placeOf(options),
   }

@@ -14,10 +14,12 @@ export interface Route {
   readonly responseHeaders: HeaderChanges | undefined
 }
 
+/** Returns the place of the first route that matches a request, or -1. */
+export type FindRoute = (request: GatewayRequest) => number
+
 interface Rule {
   readonly methods: ReadonlySet<string> | undefined
   readonly host: string | undefined
-  readonly route: Route
 }
 
 const EVERYTHING = '/**'
@@ -27,15 +29,25 @@ export function route(
   upstreams: ReadonlyMap<string, Upstream>,
 ): Stage {
   const all = sections.length === 0 ? onlyUpstream(upstreams) : sections
-  const patterns = new PathPatterns(all.map(({ match }) => match.path ?? EVERYTHING))
-  const rules = all.map((section) => ruleOf(section, upstreams))
+  const routes = all.map((section) => routeOf(section, upstreams))
+  const find = routeFinder(all)
   return (request, next) => {
-    patterns.read(request.path)
-    const at = rules.findIndex((rule, index) => patterns.matches(index) && fits(rule, request))
-    const rule = rules[at]
-    if (rule === undefined) return refusal(404, 'No route leads to an upstream.')
-    request.route = rule.route
+    const found = routes[find(request)]
+    if (found === undefined) return refusal(404, 'No route leads to an upstream.')
+    request.route = found
     return next(request)
+  }
+}
+
+export function routeFinder(sections: readonly RouteSection[]): FindRoute {
+  const patterns = new PathPatterns(sections.map(({ match }) => match.path ?? EVERYTHING))
+  const rules = sections.map(({ match }) => ({
+    methods: match.methods === undefined ? undefined : new Set(match.methods),
+    host: match.host,
+  }))
+  return (request) => {
+    patterns.read(request.path)
+    return rules.findIndex((rule, index) => patterns.matches(index) && fits(rule, request))
   }
 }
 
@@ -44,20 +56,16 @@ function onlyUpstream(upstreams: ReadonlyMap<string, Upstream>): RouteSection[] 
   return name !== undefined && upstreams.size === 1 ? [{ match: {}, upstream: name }] : []
 }
 
-function ruleOf(section: RouteSection, upstreams: ReadonlyMap<string, Upstream>): Rule {
-  const { match, rewrite, requestHeaders, responseHeaders } = section
+function routeOf(section: RouteSection, upstreams: ReadonlyMap<string, Upstream>): Route {
+  const { rewrite, requestHeaders, responseHeaders } = section
   const upstream = upstreams.get(section.upstream)
   if (upstream === undefined) throw new Error(`there is no upstream ${section.upstream}`)
   return {
-    methods: match.methods === undefined ? undefined : new Set(match.methods),
-    host: match.host,
-    route: {
-      upstream,
-      stripPrefix: (rewrite?.stripPrefix ?? '').replace(/\/+$/, ''),
-      addPrefix: (rewrite?.addPrefix ?? '').replace(/\/+$/, ''),
-      requestHeaders,
-      responseHeaders,
-    },
+    upstream,
+    stripPrefix: (rewrite?.stripPrefix ?? '').replace(/\/+$/, ''),
+    addPrefix: (rewrite?.addPrefix ?? '').replace(/\/+$/, ''),
+    requestHeaders,
+    responseHeaders,
   }
 }
 

@@ -176,6 +176,9 @@ const own: Readonly<Record<string, Variable>> = {
     'Ours: `all-or-nothing` (default), or `each`: every descriptor for itself, as there.',
   ),
   TIDEGATE_TRANSPORT: supported('Ours: `own` (default) or `node`.'),
+  TIDEGATE_OVERLOAD_DELAY: supported(
+    'Ours: calls are shed while the event loop is later than this. Default 50ms.',
+  ),
   TIDEGATE_KEEPALIVE: supported('Ours: a silent connection is asked after this. Default 60s.'),
   TIDEGATE_UNHEALTHY: supported('Ours: how long it is unhealthy before it stops. Default 0.'),
   TIDEGATE_DRAIN: supported('Ours: how long calls may take to end when it stops. Default 10s.'),

@@ -4,6 +4,7 @@
  */
 
 import type { Decision } from 'tidegate'
+import type { Overload } from '../../overload/overload.ts'
 import type { RlsConfig } from '../config/rls-config.ts'
 import { type RpcMethod, timeoutMs } from '../grpc-methods.ts'
 import { type RpcCall, rpcStatus } from '../rpc.ts'
@@ -25,6 +26,8 @@ export interface ServiceParts {
   readonly stats: Stats
   readonly times: ResponseTimes
   readonly settings: ServiceSettings
+  /** The controller of this process. */
+  readonly overload: Overload
   /** Told of what should not happen. */
   readonly onError: (error: unknown) => void
 }
@@ -32,6 +35,11 @@ export interface ServiceParts {
 export const SHOULD_RATE_LIMIT = '/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit'
 
 const NOT_CONFIGURED = 'no rate limit configuration loaded'
+
+const OVERLOADED = 'the service is overloaded'
+
+/** A call has no priority: all are shed alike, and as soon as the loop is late. */
+const PRIORITY = 'sheddable'
 
 const STORE_FAILED = 'the store of the counters does not answer'
 
@@ -58,17 +66,29 @@ export class RateLimitService {
 
   /** The method for gRPC. */
   readonly shouldRateLimit: RpcMethod = (call, start, end) => {
-    const { judge, stats, times } = this.#parts
+    const { judge, stats, times, overload } = this.#parts
     const startMs = performance.now()
     stats.totalRequests++
+    if (!overload.isCalm && !overload.admits(PRIORITY)) {
+      stats.shedCalls++
+      call.finish(rpcStatus.unavailable, OVERLOADED)
+      return
+    }
     try {
       const plan = this.#planOf(call.bytes, start, end)
       if (!plan.isDomainKnown) stats.domainNotFound(plan.request.domain)
       const decisions = judge.judge(plan)
       if (decisions instanceof Promise) {
+        overload.enter()
         decisions.then(
-          (decided) => this.#reply(call, plan, decided, startMs),
-          (error) => this.#fail(call, error),
+          (decided) => {
+            overload.leave()
+            this.#reply(call, plan, decided, startMs)
+          },
+          (error) => {
+            overload.leave()
+            this.#fail(call, error)
+          },
         )
       } else this.#reply(call, plan, decisions, startMs)
     } catch (error) {
@@ -79,8 +99,13 @@ export class RateLimitService {
 
   /** For requests that do not come as bytes. */
   async ask(request: RateLimitRequest): Promise<Outcome> {
-    const { judge, stats, settings } = this.#parts
+    const { judge, stats, settings, overload } = this.#parts
     stats.totalRequests++
+    if (!overload.isCalm && !overload.admits(PRIORITY)) {
+      stats.shedCalls++
+      return { status: rpcStatus.unavailable, text: OVERLOADED }
+    }
+    overload.enter()
     try {
       const plan = this.#plannerOr().plan(request)
       if (!plan.isDomainKnown) stats.domainNotFound(plan.request.domain)
@@ -90,6 +115,8 @@ export class RateLimitService {
       return { status: rpcStatus.unavailable, text: STORE_FAILED }
     } catch (error) {
       return this.#statusOf(error)
+    } finally {
+      overload.leave()
     }
   }
 

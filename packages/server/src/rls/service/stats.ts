@@ -35,6 +35,8 @@ export class Stats {
   storeErrors = 0
   serviceErrors = 0
   totalRequests = 0
+  /** Calls refused because the process is overloaded. */
+  shedCalls = 0
   readonly unknownDomains = new Map<string, number>()
   readonly #rules = new Map<string, RuleStats>()
   readonly #dynamic = new Map<string, Set<string>>()

@@ -50,6 +50,7 @@ export function metricsRegistry(sources: MetricSources): MetricsPage {
   add('should_rate_limit_error', 'Calls without an answer', () => [
     { labels: { err_type: 'redis_error' }, value: stats.storeErrors },
     { labels: { err_type: 'service_error' }, value: stats.serviceErrors },
+    { labels: { err_type: 'overloaded' }, value: stats.shedCalls },
   ])
   add('total_requests', 'Calls', () => [
     { labels: { grpc_method: METHOD }, value: stats.totalRequests },
@@ -92,6 +93,7 @@ export function statsText({ stats, connections }: MetricSources): string {
     `ratelimit.service.global_shadow_mode: ${stats.globalShadowMode}`,
     `ratelimit.service.call.should_rate_limit.redis_error: ${stats.storeErrors}`,
     `ratelimit.service.call.should_rate_limit.service_error: ${stats.serviceErrors}`,
+    `ratelimit.service.call.should_rate_limit.overloaded: ${stats.shedCalls}`,
     `ratelimit_server.${METHOD}.total_requests: ${stats.totalRequests}`,
     `ratelimit_server.connections: ${connections()}`,
   )

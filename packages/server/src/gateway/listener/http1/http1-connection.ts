@@ -81,6 +81,8 @@ export class Http1Connection implements Channel, AnswerOwner {
   /** What came behind the request, or of a body that nobody takes yet. */
   #kept: Buffer | undefined
   #isReading = false
+  /** Until when nothing is read, while the process has no time for this client. */
+  #hold: NodeJS.Timeout | undefined
   /** All of the answer is written, though the client may not have taken it. */
   #isWritten = false
   /** And now it has. */
@@ -205,6 +207,7 @@ export class Http1Connection implements Channel, AnswerOwner {
 
   readonly #onClose = () => {
     this.#isClosing = true
+    clearTimeout(this.#hold)
     this.#body?.breakOff('TIDEGATE_BODY_ABORTED')
     this.#request?.end(true)
     this.#request = undefined
@@ -214,7 +217,7 @@ export class Http1Connection implements Channel, AnswerOwner {
 
   /** What was kept, and then what comes. */
   readonly #readOn = () => {
-    if (this.#isReading || this.#isClosing) return
+    if (this.#isReading || this.#isClosing || this.#hold !== undefined) return
     const piece = this.#kept
     if (piece === undefined) return
     this.#kept = undefined
@@ -229,7 +232,7 @@ export class Http1Connection implements Channel, AnswerOwner {
     let heads = 0
     try {
       while (at < piece.length && !this.#isClosing) {
-        if (this.#request === undefined && heads < REQUESTS_PER_TURN) {
+        if (this.#request === undefined && !this.#hold && heads < REQUESTS_PER_TURN) {
           at = this.#readHead(piece, at)
           heads += 1
         } else if (this.#body?.isFlowing === true) at = this.#readBody(this.#body, piece, at)
@@ -303,9 +306,20 @@ export class Http1Connection implements Channel, AnswerOwner {
     if (request === undefined) return
     this.#isAnswered = true
     request.end(false)
+    if (this.#persists && request.holdMs > 0) this.#holdFor(request.holdMs)
     if (!this.#persists) this.#close()
     else if (this.#body?.isComplete === false) this.#body.discard()
     else this.#goOn()
+  }
+
+  /** Leaves the next request to the kernel's buffer for this time. */
+  #holdFor(holdMs: number): void {
+    this.#socket.pause()
+    this.#hold = setTimeout(() => {
+      this.#hold = undefined
+      this.#socket.resume()
+      this.#readOn()
+    }, holdMs).unref()
   }
 
   #goOn(): void {

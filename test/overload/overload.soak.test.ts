@@ -1,0 +1,102 @@
+/**
+ * The promise in figures: a gateway that gets twice what it can serve over 4,000 connections, one
+ * tenth of it critical, serves all critical requests, hardly later than an idle gateway does.
+ */
+
+import { afterEach, expect, test } from 'vitest'
+import type { LoadReport } from './load-client.ts'
+import { type OverloadedGateway, quantile, startOverloadedGateway } from './overloaded-gateway.ts'
+
+let gateway: OverloadedGateway | undefined
+
+afterEach(async () => {
+  await gateway?.stop()
+  gateway = undefined
+})
+
+/** What the limit of sheddable requests grants, once: its period is longer than the test. */
+const GRANTED = 5_000
+
+/** More than a process can serve, to find out how much that is. */
+const TOO_MANY_PER_SECOND = 50_000
+
+/** Of a machine on which other processes take the cores; a quiet one is far below it. */
+const P99_MS_MAX = 250
+
+const policy = {
+  // The reserve is as large as the critical requests that can be in flight, one per connection.
+  gateway: { overload: { delay: '20ms', requestsMax: 800, criticalShare: 0.5 } },
+  routes: [
+    { match: { path: '/critical' }, upstream: 'backend', priority: 'critical' },
+    { match: { path: '/sheddable' }, upstream: 'backend', priority: 'sheddable' },
+    { upstream: 'backend' },
+  ],
+  limits: [
+    {
+      name: 'granted',
+      match: { path: '/sheddable' },
+      key: 'everyone',
+      algorithm: 'fixedWindow',
+      limit: GRANTED,
+      per: '1d',
+      onStoreError: 'closed',
+    },
+    { name: 'all', key: 'ip', limit: 1_000_000, per: '1s' },
+  ],
+  log: { level: 'info', sampleAllowed: 1 },
+}
+
+async function measure({ load, status, rssMb }: OverloadedGateway) {
+  const some = { path: '/critical', connections: 64 }
+  await load([{ ...some, perSecond: 4_000, durationMs: 3_000 }])
+  const [idle] = await load([{ ...some, perSecond: 200, durationMs: 5_000 }])
+  const [full] = await load([{ ...some, perSecond: TOO_MANY_PER_SECOND, durationMs: 3_000 }])
+  const perSecond = Math.round((full?.inTime ?? 0) / 3)
+  const before = await status()
+  const offered = 2 * perSecond
+  const plan = { durationMs: 10_000 }
+  const perClass = { connections: 1_800, perSecond: 0.45 * offered }
+  const flood = { ...plan, ...perClass, isBackground: true }
+  const reports = await load([
+    { ...plan, path: '/critical', connections: 400, perSecond: 0.1 * offered },
+    { ...flood, path: '/normal' },
+    { ...flood, path: '/sheddable' },
+  ])
+  return { idle, perSecond, before, reports, after: await status(), rssMb: rssMb() }
+}
+
+test('at twice its capacity, critical requests are served, and promptly', async () => {
+  gateway = await startOverloadedGateway(policy)
+  const { idle, perSecond, before, reports, after, rssMb } = await measure(gateway)
+  const [critical, normal, sheddable] = reports
+  const p99 = (report: typeof idle) => quantile(report?.latenciesMs ?? new Float64Array(), 0.99)
+  const lateMs = quantile(critical?.latenessMs ?? new Float64Array(), 0.99)
+  const figures = {
+    capacityPerSecond: perSecond,
+    idleP50Ms: quantile(idle?.latenciesMs ?? new Float64Array(), 0.5),
+    idleP99Ms: p99(idle),
+    criticalP50Ms: quantile(critical?.latenciesMs ?? new Float64Array(), 0.5),
+    criticalP99Ms: p99(critical),
+    criticalClientLateP99Ms: lateMs,
+    statuses: reports.map(({ statuses, sent, inTime }) => ({ sent, inTime, ...statuses })),
+    shed: after.shed,
+    rssMb,
+  }
+  process.stdout.write(`${JSON.stringify(figures, null, 2)}\n`)
+  expect(before.shed.critical).toBe(0)
+  expect(after.shed.critical).toBe(0)
+  expect(critical?.statuses).toEqual({ 200: critical?.sent })
+  expect(shedShare(sheddable)).toBeGreaterThanOrEqual(shedShare(normal))
+  expect(sheddable?.statuses[503] ?? 0).toBeGreaterThan(0)
+  expect(sheddable?.statuses[200] ?? 0).toBeLessThanOrEqual(GRANTED)
+  expect(rssMb).toBeLessThan(600)
+  // A client that is late to send is as late to read, and neither is the gateway's doing.
+  expect(p99(critical) - 2 * lateMs).toBeLessThan(Math.max(5 * p99(idle), P99_MS_MAX))
+})
+
+/** Of requests that were answered; what a client could not send is no decision of the gateway. */
+function shedShare(report: LoadReport | undefined): number {
+  const { 503: shed = 0, ...others } = report?.statuses ?? {}
+  const served = Object.values(others).reduce((sum, count) => sum + count, 0)
+  return shed / Math.max(1, shed + served)
+}

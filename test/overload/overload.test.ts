@@ -1,0 +1,80 @@
+/** A gateway process with Redis that gets more than it can serve, for a few seconds. */
+
+import { afterEach, expect, test } from 'vitest'
+import { type OverloadedGateway, startOverloadedGateway } from './overloaded-gateway.ts'
+
+let gateway: OverloadedGateway | undefined
+
+afterEach(async () => {
+  await gateway?.stop()
+  gateway = undefined
+})
+
+/** What the limit of sheddable requests grants, once: its period is longer than the test. */
+const GRANTED = 500
+
+const DURATION_MS = 4_000
+
+const policy = {
+  gateway: { overload: { delay: '5ms', requestsMax: 1_000, criticalShare: 0.5 } },
+  routes: [
+    { match: { path: '/critical' }, upstream: 'backend', priority: 'critical' },
+    { match: { path: '/sheddable' }, upstream: 'backend', priority: 'sheddable' },
+    { upstream: 'backend' },
+  ],
+  limits: [
+    {
+      name: 'granted',
+      match: { path: '/sheddable' },
+      key: 'everyone',
+      algorithm: 'fixedWindow',
+      limit: GRANTED,
+      per: '1d',
+      onStoreError: 'closed',
+    },
+  ],
+  log: { level: 'info', sampleAllowed: 1 },
+}
+
+test('sheds by priority, answers health checks, and exceeds no limit', async () => {
+  gateway = await startOverloadedGateway(policy)
+  const { url, admin, load, status, rssMb } = gateway
+  const plan = { durationMs: DURATION_MS }
+  const loading = load([
+    { ...plan, path: '/critical', connections: 50, perSecond: 200 },
+    { ...plan, path: '/normal', connections: 400, perSecond: 20_000 },
+    { ...plan, path: '/sheddable', connections: 400, perSecond: 20_000 },
+  ])
+  let isOver = false
+  const watching = (async () => {
+    const seen: { answers: number[]; normal: number; sheddable: number }[] = []
+    while (!isOver) {
+      const answers = await Promise.all(
+        [`${url}/health`, `${url}/ready`, `${admin}/health`].map(async (one) => {
+          const response = await fetch(one)
+          await response.arrayBuffer()
+          return response.status
+        }),
+      )
+      const { normal, sheddable } = (await status()).sheddingShare
+      seen.push({ answers, normal, sheddable })
+    }
+    return seen
+  })()
+  const [critical, normal, sheddable] = await loading
+  isOver = true
+  const seen = await watching
+  const { shed } = await status()
+  expect(shed.critical).toBe(0)
+  expect(critical?.statuses).toEqual({ 200: critical?.sent })
+  expect(shed.sheddable).toBeGreaterThan(0)
+  expect(sheddable?.statuses[503] ?? 0).toBeGreaterThan(0)
+  expect(sheddable?.statuses[200] ?? 0).toBeLessThanOrEqual(GRANTED)
+  expect(normal?.statuses[200] ?? 0).toBeGreaterThan(0)
+  // Those in flight aside, normal requests are shed only while sheddable ones are.
+  expect(seen.filter((one) => one.normal > 0 && one.sheddable < 1)).toEqual([])
+  expect(seen.flatMap(({ answers }) => answers).filter((code) => code !== 200)).toEqual([])
+  const waits = Object.keys(sheddable?.retryAfters ?? {})
+  expect(waits).toEqual(expect.arrayContaining(['1', '2', '3', '4', '5']))
+  expect(rssMb()).toBeLessThan(500)
+})
