@@ -36,6 +36,8 @@ export const sizes = {
   measuredKeys: sized(100_000, 1_000_000),
   /** Logs of a thousand requests each whose memory is measured. All of them have the same size. */
   measuredLogs: sized(20, 200),
+  /** Keys of 5,000 units that four processes use up. The first ones are the hottest. */
+  hotKeys: sized(8, 40),
   /** Calls until code is compiled, and again as many; and while Redis is away. 1,000 a second. */
   callsBeforeFault: sized(500, 1_000),
   callsDuringFault: sized(1_500, 3_000),

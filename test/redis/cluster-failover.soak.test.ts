@@ -17,8 +17,11 @@ const limit = tokenBucket({ limit: LIMIT, per: '365d' })
 
 const TIMEOUT_MS = 500
 
-/** After a replica has taken over. */
-const RECOVERY_MS_MAX = 1_000
+/** After a replica has taken over; on a busy machine clients need a few times half a second. */
+const RECOVERY_MS_MAX = 5_000
+
+/** Beyond its timeout, for a request of a process that does not get to run. */
+const LATE_MS_MAX = 5_000
 
 /** An owner may have answered this long before it died without having told its replica. */
 const REPLICATION_LAG_MS = 200
@@ -124,7 +127,7 @@ async function stopTraffic(): Promise<void> {
 async function checkCounts(use: Use, lostMs: number): Promise<void> {
   const { name, store, hit, other, hitCounters } = use
   expect.soft(kindsOf(other.failures), name).toEqual([])
-  expect.soft(Math.max(hit.slowestMs, other.slowestMs), name).toBeLessThan(TIMEOUT_MS * 2)
+  expect.soft(Math.max(hit.slowestMs, other.slowestMs), name).toBeLessThan(TIMEOUT_MS + LATE_MS_MAX)
   const codes = new Set(hit.failures.map(({ code }) => code))
   const isKnown = [...codes].every(
     (code) => code === 'store-unreachable' || code === 'store-timeout',
