@@ -30,14 +30,20 @@ function seedOfRun(): number {
 const sized = <T>(quick: T, soak: T): T => (isSoak ? soak : quick)
 
 export const sizes = {
+  /** Of each property, where it does not say itself. The quick number is fast-check's own. */
+  randomRuns: sized(100, 2_000),
+  /** Of hundreds of steps, for each of six limits that four processes share. */
+  leasedHistories: sized(30, 300),
   /** Of 32 histories, for each of nine kinds. Known differences showed within three of them. */
   equivalenceCohorts: sized(6, 30),
   /** Counters whose memory is measured. Bytes per key are alike from 100,000 on. */
   measuredKeys: sized(100_000, 1_000_000),
   /** Logs of a thousand requests each whose memory is measured. All of them have the same size. */
-  measuredLogs: sized(20, 200),
+  measuredLogs: sized(100, 200),
   /** Keys of 5,000 units that four processes use up. The first ones are the hottest. */
   hotKeys: sized(8, 40),
+  /** How long clients that break off come, in each of three protocols: some hundreds a second. */
+  vanishingMs: sized(1_500, 15_000),
   /** Calls until code is compiled, and again as many; and while Redis is away. 1,000 a second. */
   callsBeforeFault: sized(500, 1_000),
   callsDuringFault: sized(1_500, 3_000),

@@ -7,10 +7,8 @@ import { freePort } from '../servers/ports.ts'
 import { until } from '../servers/until.ts'
 import { run, start } from './example-process.ts'
 
-const SLOW_MS = 90_000
-
 describe('the demo', () => {
-  test('admits ten of twelve, and says when to come back', { timeout: SLOW_MS }, async () => {
+  test('admits ten of twelve, and says when to come back', async () => {
     const { code, text } = await run('examples/demo.ts')
     expect(code).toBe(0)
     const lines = text.split('\n').filter((line) => line.startsWith('Request '))
@@ -26,7 +24,7 @@ describe('the demo', () => {
     expect(text).toContain('no Redis is configured')
   })
 
-  test('says what the settings made of it', { timeout: SLOW_MS }, async () => {
+  test('says what the settings made of it', async () => {
     const small = await run('examples/demo.ts', [], { BUCKET_SIZE: '5' })
     expect(small.text).toContain('where a client may send 5 at once')
     const off = await run('examples/demo.ts', [], { RATE_LIMIT_ENABLED: 'false' })
@@ -37,7 +35,7 @@ describe('the demo', () => {
     expect(wrong.text).not.toContain('    at ')
   })
 
-  test('leaves nothing behind when nobody reads on', { timeout: SLOW_MS }, async () => {
+  test('leaves nothing behind when nobody reads on', async () => {
     const { child, printed } = start('examples/demo.ts', [], {})
     await until('the backend runs', () => printed.text.includes('backend: http'))
     child.stdout.destroy()
@@ -47,7 +45,7 @@ describe('the demo', () => {
     await expect(fetch(url)).rejects.toThrow('fetch failed')
   })
 
-  test('says that Redis does not answer', { timeout: SLOW_MS }, async () => {
+  test('says that Redis does not answer', async () => {
     const redis = { REDIS_MODE: 'standalone', REDIS_ADDR: `127.0.0.1:${await freePort()}` }
     const { text } = await run('examples/demo.ts', [], redis)
     expect(text).toContain('tidegate: Redis does not answer')
@@ -56,7 +54,7 @@ describe('the demo', () => {
 })
 
 describe('the gateway and its backend', () => {
-  test('run until they are told to stop', { timeout: SLOW_MS }, async () => {
+  test('run until they are told to stop', async () => {
     const [port, backendPort] = [await freePort(), await freePort()]
     const environment = { PORT: String(port), BACKEND_PORT: String(backendPort), BUCKET_SIZE: '3' }
     const { child, printed } = start('examples/serve.ts', [], environment)
@@ -89,7 +87,7 @@ describe('the cluster to try things on', () => {
   const cluster = (command: string, port: number | string) =>
     run('examples/cluster/main.ts', [command], { CLUSTER_PORT: String(port) })
 
-  test('leaves nothing behind where a port is taken', { timeout: SLOW_MS }, async () => {
+  test('leaves nothing behind where a port is taken', async () => {
     const first = await freePort()
     const other = createServer().listen(first + 3, '127.0.0.1')
     await once(other, 'listening')

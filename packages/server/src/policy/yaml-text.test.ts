@@ -1,5 +1,5 @@
-import fc from 'fast-check'
 import { describe, expect, it, test } from 'vitest'
+import { fc } from '../../../../test/fast-check.ts'
 import { readPolicy } from './read-policy.ts'
 import { parseYaml, YAML_BYTES_MAX } from './yaml-text.ts'
 

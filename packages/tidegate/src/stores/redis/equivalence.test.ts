@@ -1,8 +1,8 @@
-import fc from 'fast-check'
 import { Redis } from 'ioredis'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { fc } from '../../../../../test/fast-check.ts'
 import { type RedisServer, startRedis } from '../../../../../test/servers/redis.ts'
-import { seed, sizes } from '../../../../../test/suite.ts'
+import { sizes } from '../../../../../test/suite.ts'
 import type { AlgorithmName } from '../../algorithms/algorithm.ts'
 import { algorithmNames } from '../../algorithms/algorithm.ts'
 import { HOLDS_MAX } from '../../algorithms/holds.ts'
@@ -35,7 +35,6 @@ const HISTORIES = 32
 const PATIENCE_MS = 60_000
 
 const runs = {
-  seed,
   numRuns: sizes.equivalenceCohorts,
   interruptAfterTimeLimit: PATIENCE_MS,
   markInterruptAsFailure: true,
