@@ -38,12 +38,20 @@ export const sizes = {
   equivalenceCohorts: sized(6, 30),
   /** Counters whose memory is measured. Bytes per key are alike from 100,000 on. */
   measuredKeys: sized(100_000, 1_000_000),
-  /** Logs of a thousand requests each whose memory is measured. All of them have the same size. */
-  measuredLogs: sized(100, 200),
+  /** Requests in each of 200 logs whose memory is measured: one block of a list, and more. */
+  measuredRequests: sized(300, 1_000),
   /** Keys of 5,000 units that four processes use up. The first ones are the hottest. */
   hotKeys: sized(8, 40),
   /** How long clients that break off come, in each of three protocols: some hundreds a second. */
   vanishingMs: sized(1_500, 15_000),
+  /**
+   * Measurements of time depend on what else a machine does. The quick suite finds what is wrong by
+   * far, beside any other work; the soak suite holds the product to the figures of its documents.
+   */
+  lateShareMax: sized(0.05, 0.001),
+  atOnceShareMin: sized(0.5, 0.95),
+  /** A policy that is read where requests are served holds them up for seconds. */
+  heldMsMax: sized(500, 50),
   /** Calls until code is compiled, and again as many; and while Redis is away. 1,000 a second. */
   callsBeforeFault: sized(500, 1_000),
   callsDuringFault: sized(1_500, 3_000),

@@ -104,8 +104,8 @@ describe('a hostile file is refused in time:', () => {
     const result = readPolicy(text, 'bomb.yaml')
     const tookMs = performance.now() - startMs
     expect(result.ok).toBe(false)
-    // The bound that a bomb must keep; the rest of the machine may take a good part of it.
-    expect(tookMs).toBeLessThan(1_000)
+    // Most take a tenth of a second. A bomb that goes off takes minutes, or all memory.
+    expect(tookMs).toBeLessThan(10_000)
     expect(Object.getOwnPropertyNames(Object.prototype)).toEqual(prototypeNames)
   })
 
