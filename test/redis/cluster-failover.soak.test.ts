@@ -17,6 +17,9 @@ const limit = tokenBucket({ limit: LIMIT, per: '365d' })
 
 const TIMEOUT_MS = 500
 
+/** Of requests that the failover is not to touch, and of those after it. */
+const PATIENCE_MS = 20_000
+
 /** After a replica has taken over; on a busy machine clients need a few times half a second. */
 const RECOVERY_MS_MAX = 5_000
 
@@ -100,7 +103,8 @@ async function use(
   connection: ConnectedClient,
   owner: RedisClusterNode,
 ): Promise<Use> {
-  const store = redisStore(connection.client, { prefix, timeoutMs: TIMEOUT_MS })
+  const store = redisStore(connection.client, { prefix, timeoutMs: PATIENCE_MS })
+  const hurried = redisStore(connection.client, { prefix, timeoutMs: TIMEOUT_MS })
   const keys = new RedisKeys(prefix)
   const hitCounters: Counter[] = []
   const otherCounters: Counter[] = []
@@ -110,7 +114,7 @@ async function use(
     const counters = id === owner.id ? hitCounters : otherCounters
     if (counters.length < 4) counters.push(counter)
   }
-  const hit = new Traffic(store, asGroups(hitCounters))
+  const hit = new Traffic(hurried, asGroups(hitCounters))
   const other = new Traffic(store, asGroups(otherCounters))
   return { name, connection, store, hit, other, hitCounters }
 }

@@ -21,6 +21,9 @@ const spent = { name: 'spent', key: 'ada', limit }
 
 const TIMEOUT_MS = 500
 
+/** Of requests that are not about the failover, before and after it. */
+const PATIENCE_MS = 20_000
+
 /**
  * After the servers have agreed on another master. It takes half a second, and on a busy machine a
  * few times that.
@@ -94,13 +97,16 @@ describe('when the master', () => {
 async function useIt(): Promise<void> {
   for (const [at, kind] of recommendedClientKinds.entries()) {
     const connection = await kind.sentinel(group)
-    const options = { prefix: `use${at}`, timeoutMs: TIMEOUT_MS }
+    const prefix = `use${at}`
+    const patient = { prefix, timeoutMs: PATIENCE_MS, replicasTimeoutMs: PATIENCE_MS / 2 }
     const replicas = { durability: 'replicated', replicas: group.servers.length - 1 } as const
-    const safe = redisStore(connection.client, { ...options, ...replicas, replicasTimeoutMs: 400 })
+    const safe = redisStore(connection.client, { ...patient, ...replicas })
     const all = await safe.charge([{ ...spent, cost: LIMIT }], 'all')
     expect(all).toMatchObject([{ allowed: true, degraded: null }])
-    const store = redisStore(connection.client, options)
-    const traffic = new Traffic(store, [[busy]])
+    const traffic = new Traffic(redisStore(connection.client, { prefix, timeoutMs: TIMEOUT_MS }), [
+      [busy],
+    ])
+    const store = redisStore(connection.client, { prefix, timeoutMs: PATIENCE_MS })
     uses.push({ name: kind.name, connection, store, traffic })
   }
   for (const { traffic } of uses) await traffic.untilAnsweredAfter(performance.now())
