@@ -6,8 +6,7 @@ import { isSoak } from './test/suite.ts'
 const undisturbed = [
   'packages/tidegate/src/stores/deadlines*.test.ts',
   'packages/tidegate/src/stores/guarded/guarded-*.test.ts',
-  'test/{faults,reliability}/**/*.test.ts',
-  'test/redis/{connections,hot-*,*-failover}*.test.ts',
+  'test/{faults,redis,reliability}/**/*.test.ts',
   'test/rls/faults*.test.ts',
 ]
 
@@ -40,8 +39,8 @@ export default defineConfig({
           name: 'together',
           include: all,
           exclude: ['**/node_modules/**', ofOtherSuite, ...undisturbed],
-          // Twice as many as cores: most of them wait for servers or for time to pass.
-          maxWorkers: 4,
+          // One more than cores: most of them wait for servers or for time to pass.
+          maxWorkers: 3,
           sequence: { groupOrder: 1 },
         },
       },
