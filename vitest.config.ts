@@ -1,15 +1,19 @@
 import { defineConfig } from 'vitest/config'
 import { CountReporter } from './test/reporter.ts'
+import { isSoak } from './test/suite.ts'
 
 /** What happens when something takes too long: one at a time, so that nothing else does. */
 const undisturbed = [
-  'packages/tidegate/src/stores/deadlines.test.ts',
-  'packages/tidegate/src/stores/guarded/**/*.test.ts',
+  'packages/tidegate/src/stores/deadlines*.test.ts',
+  'packages/tidegate/src/stores/guarded/guarded-*.test.ts',
   'test/{faults,overload,redis,reliability}/**/*.test.ts',
-  'test/rls/faults.test.ts',
+  'test/rls/faults*.test.ts',
 ]
 
 const all = ['packages/*/src/**/*.test.ts', 'test/**/*.test.ts', 'docs/**/*.test.ts']
+
+/** The rule of test/suite.ts. */
+const ofOtherSuite = isSoak ? '**/!(*.soak).test.ts' : '**/*.soak.test.ts'
 
 export default defineConfig({
   plugins: [
@@ -29,15 +33,13 @@ export default defineConfig({
     testTimeout: 120_000,
     hookTimeout: 120_000,
     setupFiles: ['./test/quiet-warnings.ts'],
-    globalSetup: './test/stalls/global-setup.ts',
-    runner: './test/stalls/stall-runner.ts',
     projects: [
       {
         extends: true,
         test: {
           name: 'together',
           include: all,
-          exclude: ['**/node_modules/**', ...undisturbed],
+          exclude: ['**/node_modules/**', ofOtherSuite, ...undisturbed],
           // One more than cores: most of them wait for servers or for time to pass.
           maxWorkers: 3,
           sequence: { groupOrder: 1 },
@@ -48,6 +50,7 @@ export default defineConfig({
         test: {
           name: 'undisturbed',
           include: undisturbed,
+          exclude: ['**/node_modules/**', ofOtherSuite],
           maxWorkers: 1,
           sequence: { groupOrder: 2 },
         },

@@ -1,6 +1,6 @@
 /**
  * The library as its users get it: packed, installed without a network into projects of every kind,
- * and run there, on this Node and on the oldest that is supported.
+ * and run there. The soak suite does so on the oldest Node that is supported too.
  */
 
 import { execFile } from 'node:child_process'
@@ -12,12 +12,15 @@ import { publint } from 'publint'
 import { formatMessage } from 'publint/utils'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { readText, repositoryRoot } from './source-file.ts'
+import { isSoak } from './suite.ts'
 
 /** The lower bound of `engines` in package.json. */
 const NODE_OLDEST = '22.18.0'
 
 /** Packing and fetching a Node take a while on a slow machine or line. */
 const SLOW_MS = 300_000
+
+const versions = isSoak ? ['this Node', `Node ${NODE_OLDEST}`] : ['this Node']
 
 const run = promisify(execFile)
 const libraryFolder = join(repositoryRoot, 'packages/tidegate')
@@ -46,7 +49,7 @@ beforeAll(async () => {
   }
   tarball = join(emptyPlace, packed.filename)
   packedFiles = packed.files.map(({ path }) => path)
-  nodeOldest = await fetchedNode(NODE_OLDEST)
+  if (isSoak) nodeOldest = await fetchedNode(NODE_OLDEST)
 }, SLOW_MS)
 
 afterAll(() => {
@@ -84,7 +87,7 @@ describe('the packed library', () => {
   })
 })
 
-describe.for(['this Node', `Node ${NODE_OLDEST}`])('on %s the packed library', (version) => {
+describe.for(versions)('on %s the packed library', (version) => {
   const nodeFor = () => (version === 'this Node' ? process.execPath : nodeOldest)
   const noNode = `Node ${NODE_OLDEST} could not be fetched`
 

@@ -22,7 +22,9 @@ export interface Pretence {
   readonly nodeVersion?: string
   /** `passed failed skipped`, as the reporter writes it; without it vitest breaks down. */
   readonly counts?: string
-  /** Tools that fail, such as `npm` or `biome`. */
+  /** Those of the soak suite. */
+  readonly soakCounts?: string
+  /** Tools that fail, such as `npm` or `biome`; `soak-vitest` is the one of the soak suite. */
   readonly failing?: readonly string[]
   readonly cwd?: string
 }
@@ -63,9 +65,11 @@ const fakeTools: Readonly<Record<string, string>> = {
     note biome "$@"
     succeeds biome`,
   vitest: `
-    note vitest "$@"
-    [ -z "$FAKE_COUNTS" ] || echo "$FAKE_COUNTS" >"$TIDEGATE_TEST_COUNTS"
-    succeeds vitest`,
+    name=vitest counts=$FAKE_COUNTS
+    [ -z "\${TIDEGATE_SOAK-}" ] || { name=soak-vitest && counts=$FAKE_SOAK_COUNTS; }
+    note "\${name/-/ }" "$@"
+    [ -z "$counts" ] || echo "$counts" >"$TIDEGATE_TEST_COUNTS"
+    succeeds "$name"`,
 }
 
 const fakePreamble = `#!/usr/bin/env bash
@@ -122,6 +126,7 @@ export class RunSandbox {
         FAKE_LOG: this.#log,
         FAKE_NODE_VERSION: pretence.nodeVersion ?? '24.0.0',
         FAKE_COUNTS: pretence.counts ?? '',
+        FAKE_SOAK_COUNTS: pretence.soakCounts ?? '',
         FAKE_FAILING: pretence.failing?.join(' ') ?? '',
       },
     })

@@ -170,7 +170,7 @@ describe('set-up', () => {
 describe('test', () => {
   const lastLine = ({ stdout }: { stdout: string }) => stdout.split('\n').at(-2)
 
-  test('runs the checks, then all tests, and ends with the sum', () => {
+  test('runs the checks, then the quick tests, and ends with the sum', () => {
     const ran = sandbox.run(['test'], { counts: '40 0 0' })
     const checks = ['tsc -p tsconfig.json', 'biome ci --error-on-warnings --colors=off']
     expect(ran.called).toEqual([install, build, ...checks, 'vitest run'])
@@ -178,9 +178,39 @@ describe('test', () => {
     expect(lastLine(ran)).toBe('42 passed, 0 failed')
   })
 
-  test('is what continuous integration runs', () => {
-    const ran = sandbox.spawn('.ci/run', [], { counts: '40 0 0', cwd: tmpdir() })
-    expect(lastLine(ran)).toBe('42 passed, 0 failed')
+  test('runs the long tests on request, without the checks', () => {
+    sandbox.run(['build'])
+    const ran = sandbox.run(['test-soak', 'redis', '-t', 'a fault'], { soakCounts: '7 0 1' })
+    expect(ran.called).toEqual(['soak vitest run redis -t a fault'])
+    expect(lastLine(ran)).toBe('7 passed, 0 failed, 1 skipped')
+  })
+
+  test('installs what the long tests need', () => {
+    sandbox.removeTool('redis-server')
+    const { called } = sandbox.run(['test-soak'], { soakCounts: '1 0 0' })
+    const apt = ['apt-get update -qq', 'apt-get install redis-server']
+    expect(called).toEqual([install, ...apt, build, 'soak vitest run'])
+  })
+
+  test('continuous integration runs both suites and counts them together', () => {
+    const counts = { counts: '40 0 1', soakCounts: '40 0 1' }
+    const ran = sandbox.spawn('.ci/run', [], { ...counts, cwd: tmpdir() })
+    expect(ran.called.slice(-2)).toEqual(['vitest run', 'soak vitest run'])
+    expect(lastLine(ran)).toBe('82 passed, 0 failed, 2 skipped')
+    expect(ran.status).toBe(0)
+  })
+
+  test.for([
+    ['the first suite fails', { counts: '39 1 0', soakCounts: '7 0 0', failing: ['vitest'] }],
+    ['the second suite fails', { counts: '39 0 0', soakCounts: '7 1 0', failing: ['soak-vitest'] }],
+    ['the first suite breaks down', { soakCounts: '7 0 0', failing: ['vitest'] }],
+    ['the second suite breaks down', { counts: '39 0 0', failing: ['soak-vitest'] }],
+    ['a check fails', { counts: '39 0 0', soakCounts: '7 0 0', failing: ['biome'] }],
+  ] as const)('continuous integration runs both suites and fails where %s', ([, pretence]) => {
+    const ran = sandbox.spawn('.ci/run', [], { ...pretence, cwd: tmpdir() })
+    expect(ran.called.slice(-2)).toEqual(['vitest run', 'soak vitest run'])
+    expect(lastLine(ran)).toMatch(/^\d+ passed, 1 failed$/)
+    expect(ran.status).toBe(1)
   })
 
   test('check runs the checks and the house style', () => {

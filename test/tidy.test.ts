@@ -38,7 +38,7 @@ const bannedUses: readonly { name: RegExp; instead: string; except?: string }[] 
 ]
 
 /** What it takes from a file is the file's default export. */
-const readByVitest = ['vitest.config.ts', 'test/stalls/stall-runner.ts']
+const readByVitest = ['vitest.config.ts']
 
 const bannedFolders = ['types', 'interfaces', 'utils', 'helpers', 'common']
 

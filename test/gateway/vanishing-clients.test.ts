@@ -13,15 +13,11 @@ import { describe, expect, onTestFinished, test } from 'vitest'
 import { type ProbedGateway, startProbedGateway } from '../hardening/probed-gateway.ts'
 import { LOOPBACK } from '../servers/ports.ts'
 import { until } from '../servers/until.ts'
+import { seed, sizes } from '../suite.ts'
 import { makeAuthority } from './authority.ts'
 import { startUpstream } from './test-upstream.ts'
 
-const FUZZ_MS = 3_000
 const CLIENTS = 24
-
-/** Of some that have gone, the server hears only by what they do not take any more. */
-const TEST_MS_MAX = 60_000
-const SEED = 20_240_607
 
 type Random = (below: number) => number
 
@@ -87,10 +83,10 @@ async function startFuzzed(gateway: object): Promise<ProbedGateway> {
 
 /** Runs clients one after the other, side by side, until the time is over. */
 async function fuzz(client: (random: Random) => Promise<void>): Promise<number> {
-  const endMs = performance.now() + FUZZ_MS
+  const endMs = performance.now() + sizes.vanishingMs
   let count = 0
   const runs = Array.from({ length: CLIENTS }, async (_, at) => {
-    const random = randomFrom(SEED + at)
+    const random = randomFrom(seed + at)
     while (performance.now() < endMs) {
       await client(random)
       count += 1
@@ -196,28 +192,24 @@ describe('clients that break off at any point', () => {
     await expectAlive(gateway, `https://${LOOPBACK}:${gateway.port}`)
   })
 
-  test(
-    'of HTTP/2 do not end the process',
-    async () => {
-      const gateway = await secured()
-      const count = await fuzz(async (random) => {
-        const raw = openSocket(gateway.port)
-        const options = { socket: raw, rejectUnauthorized: false, ALPNProtocols: ['h2'] }
-        const socket = connectTls(options).on('error', () => undefined)
-        const session = connectHttp2(`https://${LOOPBACK}:${gateway.port}`, {
-          createConnection: () => socket,
-        })
-        session.on('error', () => undefined)
-        if (random(8) > 0) await isConnected(session)
-        if (!session.destroyed) await breakOffHttp2(session, random)
-        if (random(2) === 0) raw.resetAndDestroy()
-        session.destroy()
-        socket.destroy()
-        raw.destroy()
+  test('of HTTP/2 do not end the process', async () => {
+    const gateway = await secured()
+    const count = await fuzz(async (random) => {
+      const raw = openSocket(gateway.port)
+      const options = { socket: raw, rejectUnauthorized: false, ALPNProtocols: ['h2'] }
+      const socket = connectTls(options).on('error', () => undefined)
+      const session = connectHttp2(`https://${LOOPBACK}:${gateway.port}`, {
+        createConnection: () => socket,
       })
-      expect(count).toBeGreaterThan(50)
-      await expectAlive(gateway, `https://${LOOPBACK}:${gateway.port}`)
-    },
-    TEST_MS_MAX,
-  )
+      session.on('error', () => undefined)
+      if (random(8) > 0) await isConnected(session)
+      if (!session.destroyed) await breakOffHttp2(session, random)
+      if (random(2) === 0) raw.resetAndDestroy()
+      session.destroy()
+      socket.destroy()
+      raw.destroy()
+    })
+    expect(count).toBeGreaterThan(50)
+    await expectAlive(gateway, `https://${LOOPBACK}:${gateway.port}`)
+  })
 })

@@ -8,6 +8,7 @@ import { type ConnectedClient, recommendedClientKinds } from '../servers/clients
 import type { RedisServer } from '../servers/redis.ts'
 import { type RedisSentinel, startSentinel } from '../servers/sentinel.ts'
 import { until } from '../servers/until.ts'
+import { isSoak } from '../suite.ts'
 import { kindsOf, remaining, Traffic } from './traffic.ts'
 
 /** More than a test can ask for, over so long a period that nothing comes back meanwhile. */
@@ -20,8 +21,17 @@ const spent = { name: 'spent', key: 'ada', limit }
 
 const TIMEOUT_MS = 500
 
-/** After the servers have agreed on another master. */
-const RECOVERY_MS_MAX = 1_000
+/** Of requests that are not about the failover, before and after it. */
+const PATIENCE_MS = 20_000
+
+/**
+ * After the servers have agreed on another master. It takes half a second, and on a busy machine a
+ * few times that.
+ */
+const RECOVERY_MS_MAX = 5_000
+
+/** Beyond its timeout, for a request of a process that does not get to run. */
+const LATE_MS_MAX = 5_000
 
 /** A master may have answered this long before it died without having told its replicas. */
 const REPLICATION_LAG_MS = 200
@@ -43,11 +53,11 @@ afterEach(async () => {
   await group?.stop()
 })
 
+const losses: [what: string, NodeJS.Signals][] = [['is killed', 'SIGKILL']]
+if (isSoak) losses.push(['hangs', 'SIGSTOP'])
+
 describe('when the master', () => {
-  it.each([
-    ['is killed', 'SIGKILL'],
-    ['hangs', 'SIGSTOP'],
-  ] as const)('%s, requests fail in time and go on with the next master', async (_, signal) => {
+  it.each(losses)('%s, requests fail in time and go on with the next master', async (_, signal) => {
     group = await startSentinel({ replicas: 2, sentinels: 3, downAfterMs: 500 })
     await useIt()
     const master = await group.master()
@@ -63,6 +73,8 @@ describe('when the master', () => {
     await Promise.all(uses.map(({ traffic }) => traffic.stop()))
     for (const use of uses) await checkCounts(use, lostMs)
   })
+
+  if (!isSoak) return
 
   it('is killed and a Sentinel hangs, requests go on with the next master', async () => {
     group = await startSentinel({ replicas: 1, sentinels: 3, downAfterMs: 500 })
@@ -85,13 +97,16 @@ describe('when the master', () => {
 async function useIt(): Promise<void> {
   for (const [at, kind] of recommendedClientKinds.entries()) {
     const connection = await kind.sentinel(group)
-    const options = { prefix: `use${at}`, timeoutMs: TIMEOUT_MS }
+    const prefix = `use${at}`
+    const patient = { prefix, timeoutMs: PATIENCE_MS, replicasTimeoutMs: PATIENCE_MS / 2 }
     const replicas = { durability: 'replicated', replicas: group.servers.length - 1 } as const
-    const safe = redisStore(connection.client, { ...options, ...replicas, replicasTimeoutMs: 400 })
+    const safe = redisStore(connection.client, { ...patient, ...replicas })
     const all = await safe.charge([{ ...spent, cost: LIMIT }], 'all')
     expect(all).toMatchObject([{ allowed: true, degraded: null }])
-    const store = redisStore(connection.client, options)
-    const traffic = new Traffic(store, [[busy]])
+    const traffic = new Traffic(redisStore(connection.client, { prefix, timeoutMs: TIMEOUT_MS }), [
+      [busy],
+    ])
+    const store = redisStore(connection.client, { prefix, timeoutMs: PATIENCE_MS })
     uses.push({ name: kind.name, connection, store, traffic })
   }
   for (const { traffic } of uses) await traffic.untilAnsweredAfter(performance.now())
@@ -113,7 +128,7 @@ async function promotion(old: RedisServer, sentinels: readonly RedisServer[]): P
 
 /** `lostMs` is when the master was lost. */
 async function checkCounts({ name, store, traffic }: Use, lostMs: number): Promise<void> {
-  expect.soft(traffic.slowestMs, name).toBeLessThan(TIMEOUT_MS * 2)
+  expect.soft(traffic.slowestMs, name).toBeLessThan(TIMEOUT_MS + LATE_MS_MAX)
   const codes = new Set(traffic.failures.map(({ code }) => code))
   const isKnown = [...codes].every(
     (code) => code === 'store-unreachable' || code === 'store-timeout',

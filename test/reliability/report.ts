@@ -23,9 +23,9 @@ function run(): Row[] {
   const folder = mkdtempSync(join(tmpdir(), 'tidegate-report-'))
   const file = join(folder, 'rows')
   const vitest = join(repositoryRoot, 'node_modules', 'vitest', 'vitest.mjs')
-  const scenarios = ['test/reliability', '--exclude', 'test/reliability/page.test.ts']
-  const args = [vitest, 'run', ...scenarios, '--no-file-parallelism']
-  const env = { ...process.env, TIDEGATE_RELIABILITY: 'long', [ROWS_VARIABLE]: file }
+  const args = [vitest, 'run', 'test/reliability', '--no-file-parallelism']
+  const long = { TIDEGATE_SOAK: '1', TIDEGATE_RELIABILITY: 'long' }
+  const env = { ...process.env, ...long, [ROWS_VARIABLE]: file }
   const { status } = spawnSync(process.execPath, args, {
     cwd: repositoryRoot,
     env,

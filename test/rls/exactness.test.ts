@@ -27,7 +27,7 @@ const CONNECTIONS = 4
 const BEGUN_MS_MAX = 150
 
 /** A second that ends before all calls are answered says nothing; not many do. */
-const TRIES_MAX = 20
+const TRIES_MAX = 50
 
 const VALID_TRIES = 3
 

@@ -1,7 +1,8 @@
 /**
- * Redis killed, stopped, slowed and cut off while calls come: each has its answer within the time
- * that Envoy waits, as its rule declares. The service, the client and a watch are processes of
- * their own. Time in which the machine gave a process nothing to run on is not the service's.
+ * Redis killed, stopped, slowed and cut off while calls come: each has its answer, as its rule
+ * declares. The soak suite also measures that answers come within the time that Envoy waits. The
+ * service, the client and a watch are processes of their own. Time in which the machine gave a
+ * process nothing to run on is not the service's.
  */
 
 import { afterEach, beforeEach, describe, expect, onTestFinished, test } from 'vitest'
@@ -9,6 +10,7 @@ import { type FaultProxy, startFaultProxyProcess } from '../faults/fault-proxy.t
 import { crash, pause } from '../faults/pause.ts'
 import { type RedisServer, startRedis } from '../servers/redis.ts'
 import { until } from '../servers/until.ts'
+import { isSoak, sizes } from '../suite.ts'
 import { type DrivenCall, startCallDriver } from './call-driver.ts'
 import { request } from './rls-client.ts'
 import { startRlsProcess } from './rls-process.ts'
@@ -33,9 +35,13 @@ const keys = ['undeclared', 'open', 'closed', 'local', 'shadow'].map((key) => {
 /** What Envoy waits for. */
 const ENVOY_MS = 20
 
+/** Of all calls, for pauses of the machine that the watch does not see: about 5 of 5,000. */
+const LATE_SHARE_MAX = 0.001
+
+/** Without a watch: longer than any pause of a machine, and shorter than clients of Redis wait. */
+const ANSWER_MS_MAX = 2_000
+
 const CALLS_PER_SECOND = 1_000
-const CALLS_BEFORE = 1_000
-const CALLS_DURING = 3_000
 
 let redis: RedisServer
 let proxy: FaultProxy
@@ -71,16 +77,25 @@ async function callsWhile(
   onTestFinished(() => watch.stop())
   // The first calls meet code that was not compiled yet.
   await driver.mark('first')
-  await driver.sent(CALLS_BEFORE)
+  await driver.sent(sizes.callsBeforeFault)
   await driver.stop()
   await driver.mark('before')
-  await driver.sent(CALLS_BEFORE)
+  await driver.sent(sizes.callsBeforeFault)
   await breakIt()
   await driver.mark('during')
-  await driver.sent(CALLS_DURING)
+  await driver.sent(sizes.callsDuringFault)
   const calls = await driver.stop()
   const stats = await (await fetch(`${rls.debug}/stats`)).text()
   return { calls, stalls: await watch.stalls(), stats }
+}
+
+/** Every call has an answer, and hardly one comes late. */
+function expectInTime(observed: Observed): void {
+  const unanswered = observed.calls.filter((one) => !(one.endMs - one.startMs <= ANSWER_MS_MAX))
+  expect(unanswered).toEqual([])
+  if (!isSoak) return
+  const late = lateOf(observed)
+  expect(late.slice(Math.floor(observed.calls.length * LATE_SHARE_MAX))).toEqual([])
 }
 
 /** The calls that had no answer in time, and for no fault of the machine. */
@@ -104,21 +119,28 @@ function outcomesOf({ calls }: Observed) {
   return outcomes
 }
 
-const outages: Readonly<Record<string, () => Promise<unknown>>> = {
-  killed: () => crash(redis),
-  stopped: () => pause(redis),
-  'slowed to half a second': () => proxy.set({ latencyMs: 250 }),
-  'cut off again and again': async () => {
-    await proxy.set({ refuse: true })
-    await proxy.cut()
-  },
+type Outage = readonly [name: string, breakIt: () => Promise<unknown>]
+
+const outages: Outage[] = [
+  ['killed', () => crash(redis)],
+  ['stopped', () => pause(redis)],
+]
+
+if (isSoak) {
+  outages.push(['slowed to half a second', () => proxy.set({ latencyMs: 250 })])
+  outages.push([
+    'cut off again and again',
+    async () => {
+      await proxy.set({ refuse: true })
+      await proxy.cut()
+    },
+  ])
 }
 
-/** Once more where it fails: a machine that is slow for a moment is no stall that could be seen. */
-describe.each(Object.entries(outages))('with Redis %s', { retry: 1 }, (_, breakIt) => {
+describe.each(outages)('with Redis %s', (_, breakIt) => {
   test('every answer is in time, as its rule declares', async () => {
     const observed = await callsWhile(breakIt)
-    expect(lateOf(observed)).toEqual([])
+    expectInTime(observed)
     const { undeclared, open, closed, local, shadow } = outcomesOf(observed)
     expect(Object.keys(undeclared ?? {})).toEqual(['status 14'])
     expect(Object.keys(open ?? {})).toEqual(['OK'])
@@ -130,20 +152,24 @@ describe.each(Object.entries(outages))('with Redis %s', { retry: 1 }, (_, breakI
   })
 })
 
-test('with Redis slowed to about the deadline, every answer is in time', { retry: 1 }, async () => {
-  const observed = await callsWhile(() => proxy.set({ latencyMs: 3, jitterMs: 2 }))
-  expect(lateOf(observed)).toEqual([])
-  const { undeclared, open, closed, shadow } = outcomesOf(observed)
-  expect(['OK', 'status 14']).toEqual(expect.arrayContaining(Object.keys(undeclared ?? {})))
-  expect(['OK', 'OVER_LIMIT']).toEqual(expect.arrayContaining(Object.keys(closed ?? {})))
-  expect(Object.keys(open ?? {})).toEqual(['OK'])
-  expect(Object.keys(shadow ?? {})).toEqual(['OK'])
-})
+if (isSoak) {
+  test('with Redis slowed to about the deadline, every answer is in time', async () => {
+    const observed = await callsWhile(() => proxy.set({ latencyMs: 3, jitterMs: 2 }))
+    expectInTime(observed)
+    const { undeclared, open, closed, shadow } = outcomesOf(observed)
+    expect(['OK', 'status 14']).toEqual(expect.arrayContaining(Object.keys(undeclared ?? {})))
+    expect(['OK', 'OVER_LIMIT']).toEqual(expect.arrayContaining(Object.keys(closed ?? {})))
+    expect(Object.keys(open ?? {})).toEqual(['OK'])
+    expect(Object.keys(shadow ?? {})).toEqual(['OK'])
+  })
 
-test('a service that waits for longer is found out', async () => {
-  const observed = await callsWhile(() => pause(redis), { TIDEGATE_DEADLINE: '60ms' })
-  expect(lateOf(observed).length).toBeGreaterThan(0)
-})
+  test('a service that waits for longer is found out', async () => {
+    const observed = await callsWhile(() => pause(redis), { TIDEGATE_DEADLINE: '60ms' })
+    const late = lateOf(observed)
+    console.info(`a deadline of 60 ms makes ${late.length} answers late`)
+    expect(late.length).toBeGreaterThan(observed.calls.length * LATE_SHARE_MAX)
+  })
+}
 
 async function start(): Promise<TestRls> {
   const addresses = [`${proxy.host}:${proxy.port}`]

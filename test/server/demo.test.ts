@@ -1,40 +1,14 @@
 /** What a newcomer sees first: the demo, the gateway that runs on, and a cluster to try things. */
 
-import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { existsSync, readFileSync } from 'node:fs'
 import { createServer } from 'node:net'
-import { join } from 'node:path'
-import { afterAll, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { freePort } from '../servers/ports.ts'
 import { until } from '../servers/until.ts'
-import { repositoryRoot } from '../source-file.ts'
-
-const SLOW_MS = 90_000
-
-function start(program: string, args: readonly string[], environment: Record<string, string>) {
-  const path = join(repositoryRoot, program)
-  const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', path, ...args], {
-    env: { ...process.env, ...environment },
-    stdio: ['ignore', 'pipe', 'pipe'],
-  })
-  const printed = { text: '' }
-  for (const stream of [child.stdout, child.stderr]) {
-    stream.on('data', (part: Buffer) => {
-      printed.text += part.toString()
-    })
-  }
-  return { child, printed }
-}
-
-async function run(program: string, args: readonly string[] = [], environment = {}) {
-  const { child, printed } = start(program, args, environment)
-  const [code] = (await once(child, 'close')) as [number]
-  return { code, text: printed.text }
-}
+import { run, start } from './example-process.ts'
 
 describe('the demo', () => {
-  test('admits ten of twelve, and says when to come back', { timeout: SLOW_MS }, async () => {
+  test('admits ten of twelve, and says when to come back', async () => {
     const { code, text } = await run('examples/demo.ts')
     expect(code).toBe(0)
     const lines = text.split('\n').filter((line) => line.startsWith('Request '))
@@ -50,7 +24,7 @@ describe('the demo', () => {
     expect(text).toContain('no Redis is configured')
   })
 
-  test('says what the settings made of it', { timeout: SLOW_MS }, async () => {
+  test('says what the settings made of it', async () => {
     const small = await run('examples/demo.ts', [], { BUCKET_SIZE: '5' })
     expect(small.text).toContain('where a client may send 5 at once')
     const off = await run('examples/demo.ts', [], { RATE_LIMIT_ENABLED: 'false' })
@@ -61,7 +35,7 @@ describe('the demo', () => {
     expect(wrong.text).not.toContain('    at ')
   })
 
-  test('leaves nothing behind when nobody reads on', { timeout: SLOW_MS }, async () => {
+  test('leaves nothing behind when nobody reads on', async () => {
     const { child, printed } = start('examples/demo.ts', [], {})
     await until('the backend runs', () => printed.text.includes('backend: http'))
     child.stdout.destroy()
@@ -71,7 +45,7 @@ describe('the demo', () => {
     await expect(fetch(url)).rejects.toThrow('fetch failed')
   })
 
-  test('says that Redis does not answer', { timeout: SLOW_MS }, async () => {
+  test('says that Redis does not answer', async () => {
     const redis = { REDIS_MODE: 'standalone', REDIS_ADDR: `127.0.0.1:${await freePort()}` }
     const { text } = await run('examples/demo.ts', [], redis)
     expect(text).toContain('tidegate: Redis does not answer')
@@ -80,7 +54,7 @@ describe('the demo', () => {
 })
 
 describe('the gateway and its backend', () => {
-  test('run until they are told to stop', { timeout: SLOW_MS }, async () => {
+  test('run until they are told to stop', async () => {
     const [port, backendPort] = [await freePort(), await freePort()]
     const environment = { PORT: String(port), BACKEND_PORT: String(backendPort), BUCKET_SIZE: '3' }
     const { child, printed } = start('examples/serve.ts', [], environment)
@@ -110,62 +84,21 @@ describe('the gateway and its backend', () => {
 })
 
 describe('the cluster to try things on', () => {
-  const environment = { CLUSTER_PORT: '21000' }
-  const cluster = (command: string) => run('examples/cluster/main.ts', [command], environment)
+  const cluster = (command: string, port: number | string) =>
+    run('examples/cluster/main.ts', [command], { CLUSTER_PORT: String(port) })
 
-  afterAll(() => cluster('stop'))
-
-  test('starts, tells its state, grows by a shard, and stops', { timeout: SLOW_MS }, async () => {
-    environment.CLUSTER_PORT = String(await freePort())
-    expect((await cluster('status')).text).toContain('start it with: ./run.sh cluster-start')
-    const started = await cluster('start')
-    expect(started.code, started.text).toBe(0)
-    expect(started.text.match(/master {3}up/g)).toHaveLength(3)
-    expect(started.text.match(/replica {2}up/g)).toHaveLength(3)
-    expect((await cluster('start')).text).toContain('runs already')
-    const grown = await cluster('add-shard')
-    expect(grown.code, grown.text).toBe(0)
-    const lines = grown.text.split('\n').filter((line) => /^ +\d+ +\d+ +\d+ +\d+ +\d+ /.test(line))
-    const failed = lines.map((line) => Number(line.trim().split(/ +/)[4]))
-    expect(failed.every((count) => count === 0)).toBe(true)
-    expect(grown.text.match(/master {3}up/g)?.length).toBeGreaterThanOrEqual(4)
-    expect((await cluster('stop')).text).toContain('Stopped 8 nodes')
-  })
-
-  test('promotes a replica at once, and mends what was killed', { timeout: SLOW_MS }, async () => {
-    environment.CLUSTER_PORT = String(await freePort())
-    const shown = await cluster('demo')
-    expect(shown.code, shown.text).toBe(0)
-    expect(shown.text).toMatch(/replica on port \d+ promoted/)
-
-    const first = Number(environment.CLUSTER_PORT)
-    const folder = join(repositoryRoot, '.cache/cluster', String(first))
-    process.kill(
-      Number(readFileSync(join(folder, String(first + 1), 'redis.pid'), 'utf8')),
-      'SIGKILL',
-    )
-    await until('it is gone', async () => (await cluster('demo')).text.includes('nothing runs on'))
-    const again = await cluster('start')
-    expect(again.text).toContain(`Started again: ${first + 1}.`)
-    await cluster('stop')
-    expect(existsSync(join(folder, String(first + 1)))).toBe(false)
-  })
-
-  test('leaves nothing behind where a port is taken', { timeout: SLOW_MS }, async () => {
+  test('leaves nothing behind where a port is taken', async () => {
     const first = await freePort()
-    environment.CLUSTER_PORT = String(first)
     const other = createServer().listen(first + 3, '127.0.0.1')
     await once(other, 'listening')
-    const refused = await cluster('start')
+    const refused = await cluster('start', first)
     other.close()
     expect(refused).toMatchObject({ code: 1 })
     expect(refused.text).toContain(`port ${first + 3} is in use`)
-    expect((await cluster('stop')).text).toContain('No cluster runs')
+    expect((await cluster('stop', first)).text).toContain('No cluster runs')
   })
 
   test('refuses a first port that is none', async () => {
-    environment.CLUSTER_PORT = 'abc'
-    expect((await cluster('start')).text).toContain('CLUSTER_PORT="abc" is not allowed')
-    environment.CLUSTER_PORT = '21000'
+    expect((await cluster('start', 'abc')).text).toContain('CLUSTER_PORT="abc" is not allowed')
   })
 })

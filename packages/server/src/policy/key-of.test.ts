@@ -1,5 +1,5 @@
-import fc from 'fast-check'
 import { describe, expect, it, test } from 'vitest'
+import { fc } from '../../../../test/fast-check.ts'
 import { planKey, readKey } from './key-of.ts'
 import type { FallbackSection, KeySection } from './limits-section.ts'
 import { type FactsOptions, factsOf } from './policy-contract.ts'

@@ -1,5 +1,5 @@
-import fc from 'fast-check'
 import { describe, expect, it, test } from 'vitest'
+import { fc } from '../../../../test/fast-check.ts'
 import { readPolicy } from './read-policy.ts'
 import { parseYaml, YAML_BYTES_MAX } from './yaml-text.ts'
 
@@ -104,8 +104,8 @@ describe('a hostile file is refused in time:', () => {
     const result = readPolicy(text, 'bomb.yaml')
     const tookMs = performance.now() - startMs
     expect(result.ok).toBe(false)
-    // The bound that a bomb must keep; the rest of the machine may take a good part of it.
-    expect(tookMs).toBeLessThan(1_000)
+    // Most take a tenth of a second. A bomb that goes off takes minutes, or all memory.
+    expect(tookMs).toBeLessThan(10_000)
     expect(Object.getOwnPropertyNames(Object.prototype)).toEqual(prototypeNames)
   })
 

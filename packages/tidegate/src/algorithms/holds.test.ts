@@ -1,5 +1,5 @@
-import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
+import { fc } from '../../../../test/fast-check.ts'
 import { concurrency } from './concurrency.ts'
 import { addHold, chargeBeside, dropHold, type Holds, openHolds } from './holds.ts'
 import { tokenBucket, tokenBucketParams } from './token-bucket.ts'

@@ -1,5 +1,5 @@
-import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
+import { fc } from '../../../../test/fast-check.ts'
 import { logBytes, logEntries, type SlidingLogState, slidingLog } from './sliding-log.ts'
 import { runTable, untilAdmitted } from './table-contract.ts'
 

@@ -6,11 +6,11 @@ import { describe, expect, it } from 'vitest'
 import { contractClock, type OpenServer, perMinute } from './server-contract.ts'
 
 /** More forged addresses than any limit in the test would let through by mistake. */
-const FORGED = 10_000
+const FORGED = 1_000
 
 export function describeClients(open: OpenServer): void {
   describe('clients', () => {
-    it('takes ten thousand forged X-Forwarded-For of one socket for one client', async () => {
+    it('takes a thousand forged X-Forwarded-For of one socket for one client', async () => {
       const client = await open({ limit: perMinute(5), clock: contractClock() })
       const forged = (_: unknown, at: number) => `X-Forwarded-For: 10.${at >> 8}.${at & 255}.1`
       const statuses = await pipelined(client.url, Array.from({ length: FORGED }, forged))

@@ -1,5 +1,6 @@
-import fc from 'fast-check'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { fc } from '../../../../../test/fast-check.ts'
+import { sizes } from '../../../../../test/suite.ts'
 import type { Limit } from '../../algorithms/limit.ts'
 import { fixedWindow, slidingWindow, tokenBucket } from '../../policy/limits.ts'
 import { memoryStore } from '../memory/memory-store.ts'
@@ -95,7 +96,7 @@ describe.each(Object.entries({ ...limits, ...longLimits }))(
             await vi.advanceTimersByTimeAsync(event === 'pause' ? 2_500 : passMs)
           }
         }),
-        { numRuns: 60 },
+        { numRuns: sizes.leasedHistories },
       )
     })
   },

@@ -1,5 +1,6 @@
 import { execFileSync } from 'node:child_process'
 import { describe, expect, it } from 'vitest'
+import { sizes } from '../../../../../test/suite.ts'
 
 const limits = [
   `tokenBucket({ limit: 100, per: '1d' })`,
@@ -7,11 +8,11 @@ const limits = [
   `fixedWindow({ limit: 100, per: '1d' })`,
 ]
 
-/** Charges a million keys that exist before, and prints what each costs beyond its text. */
+/** Charges keys that exist before, and prints what each costs beyond its text. */
 const program = (limit: string) => `
   import * as tidegate from '${new URL('../../index.ts', import.meta.url)}'
   const { createLimiter, ${limit.split('(')[0]} } = tidegate
-  const keys = Array.from({ length: 1_000_000 }, (_, at) => 'user:' + at)
+  const keys = Array.from({ length: ${sizes.measuredKeys} }, (_, at) => 'user:' + at)
   const used = () => {
     gc()
     const { heapUsed, arrayBuffers } = process.memoryUsage()
@@ -24,7 +25,7 @@ const program = (limit: string) => `
   limiter.checkSync(keys[0])
 `
 
-describe('the memory of a million idle keys', () => {
+describe('the memory of many idle keys', () => {
   it.each(limits)('%s: at most 150 bytes each beyond the key text', (limit) => {
     const argv = ['--expose-gc', '--input-type=module', '--eval', program(limit)]
     const bytes = Number(execFileSync(process.execPath, argv, { encoding: 'utf8' }))

@@ -1,7 +1,8 @@
-import fc from 'fast-check'
 import { Redis } from 'ioredis'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { fc } from '../../../../../test/fast-check.ts'
 import { type RedisServer, startRedis } from '../../../../../test/servers/redis.ts'
+import { sizes } from '../../../../../test/suite.ts'
 import type { AlgorithmName } from '../../algorithms/algorithm.ts'
 import { algorithmNames } from '../../algorithms/algorithm.ts'
 import { HOLDS_MAX } from '../../algorithms/holds.ts'
@@ -28,13 +29,16 @@ afterAll(async () => {
 
 const HOUR_MS = 3_600_000
 
-/** Of histories in each, for each of eight kinds: 7,680 histories together. */
-const COHORTS = 30
-
 const HISTORIES = 32
 
 /** Then a failure is told with what has been shrunk by then. */
 const PATIENCE_MS = 60_000
+
+const runs = {
+  numRuns: sizes.equivalenceCohorts,
+  interruptAfterTimeLimit: PATIENCE_MS,
+  markInterruptAsFailure: true,
+}
 
 const STEPS = 12
 
@@ -47,7 +51,7 @@ const units = fc.oneof(
 )
 
 /** Limits that leave room for tens of holds are needed more often than costs as high. */
-const sizes = fc.oneof(
+const limitSizes = fc.oneof(
   { weight: 2, arbitrary: units },
   { weight: 1, arbitrary: fc.integer({ min: 100, max: 20_000 }) },
 )
@@ -58,22 +62,22 @@ const calendars = fc.record({
 })
 
 const windows = (algorithm: 'slidingWindow' | 'slidingLog') =>
-  fc.record({ algorithm: fc.constant(algorithm), limit: sizes, perMs: periods })
+  fc.record({ algorithm: fc.constant(algorithm), limit: limitSizes, perMs: periods })
 
 const limitsOf: Record<AlgorithmName, fc.Arbitrary<Limit>> = {
   tokenBucket: fc
-    .tuple(units, periods, fc.oneof(sizes, fc.integer({ min: 800_000, max: 20_000_000 })))
+    .tuple(units, periods, fc.oneof(limitSizes, fc.integer({ min: 800_000, max: 20_000_000 })))
     .map(([limit, perMs, burst]) => tokenBucketParams(limit, perMs, Math.max(1, burst))),
   slidingWindow: windows('slidingWindow'),
   slidingLog: windows('slidingLog'),
   fixedWindow: fc.record({
     algorithm: fc.constant('fixedWindow' as const),
-    limit: sizes,
+    limit: limitSizes,
     per: fc.oneof({ weight: 4, arbitrary: periods }, { weight: 1, arbitrary: calendars }),
   }),
   concurrency: fc.record({
     algorithm: fc.constant('concurrency' as const),
-    limit: sizes,
+    limit: limitSizes,
     ttlMs: fc.constant(HOUR_MS),
   }),
 }
@@ -243,7 +247,7 @@ describe('Redis decides and keeps what the pure functions do, whatever the histo
     async (_, names) => {
       await fc.assert(
         fc.asyncProperty(cohorts(names), (cohort) => runCohort(client, cohort)),
-        { numRuns: COHORTS, interruptAfterTimeLimit: PATIENCE_MS, markInterruptAsFailure: true },
+        runs,
       )
     },
     2 * PATIENCE_MS,
@@ -255,7 +259,7 @@ describe('Redis decides and keeps what the pure functions do, whatever the histo
       const leases = cohorts(['tokenBucket'], leaseSteps, leaseMoves)
       await fc.assert(
         fc.asyncProperty(leases, (cohort) => runCohort(client, cohort)),
-        { numRuns: COHORTS, interruptAfterTimeLimit: PATIENCE_MS, markInterruptAsFailure: true },
+        runs,
       )
     },
     2 * PATIENCE_MS,

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { Redis } from 'ioredis'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { type RedisServer, startRedis } from '../../../../../test/servers/redis.ts'
+import { sizes } from '../../../../../test/suite.ts'
 import type { Limit } from '../../algorithms/limit.ts'
 import { concurrency, slidingLog, tokenBucket } from '../../policy/limits.ts'
 import type { Charge, ChargeMode, Store } from '../store.ts'
@@ -42,7 +43,7 @@ describe('the memory of the server', () => {
   it(
     'takes at most 120 bytes per key of a token bucket, its expiry included',
     async () => {
-      const count = 1_000_000
+      const count = sizes.measuredKeys
       const limit = tokenBucket({ limit: 100, per: PER })
       const before = await usedBytes()
       const granted = await chargeAll(limit, count, (at) => `user:${at}`)
@@ -59,7 +60,7 @@ describe('the memory of the server', () => {
   // Charges of one key in one batch are put together to one entry, but for partial grants.
   it.each([
     { keys: 1, requests: 100_000, mode: 'partial' as const },
-    { keys: 200, requests: 1_000, mode: 'all' as const },
+    { keys: 200, requests: sizes.measuredRequests, mode: 'all' as const },
   ])(
     'takes at most 16 bytes per admitted request of a sliding log, $keys × $requests',
     async (shape) => {

@@ -17,8 +17,14 @@ const limit = tokenBucket({ limit: LIMIT, per: '365d' })
 
 const TIMEOUT_MS = 500
 
-/** After a replica has taken over. */
-const RECOVERY_MS_MAX = 1_000
+/** Of requests that the failover is not to touch, and of those after it. */
+const PATIENCE_MS = 20_000
+
+/** After a replica has taken over; on a busy machine clients need a few times half a second. */
+const RECOVERY_MS_MAX = 5_000
+
+/** Beyond its timeout, for a request of a process that does not get to run. */
+const LATE_MS_MAX = 5_000
 
 /** An owner may have answered this long before it died without having told its replica. */
 const REPLICATION_LAG_MS = 200
@@ -97,7 +103,8 @@ async function use(
   connection: ConnectedClient,
   owner: RedisClusterNode,
 ): Promise<Use> {
-  const store = redisStore(connection.client, { prefix, timeoutMs: TIMEOUT_MS })
+  const store = redisStore(connection.client, { prefix, timeoutMs: PATIENCE_MS })
+  const hurried = redisStore(connection.client, { prefix, timeoutMs: TIMEOUT_MS })
   const keys = new RedisKeys(prefix)
   const hitCounters: Counter[] = []
   const otherCounters: Counter[] = []
@@ -107,7 +114,7 @@ async function use(
     const counters = id === owner.id ? hitCounters : otherCounters
     if (counters.length < 4) counters.push(counter)
   }
-  const hit = new Traffic(store, asGroups(hitCounters))
+  const hit = new Traffic(hurried, asGroups(hitCounters))
   const other = new Traffic(store, asGroups(otherCounters))
   return { name, connection, store, hit, other, hitCounters }
 }
@@ -124,7 +131,7 @@ async function stopTraffic(): Promise<void> {
 async function checkCounts(use: Use, lostMs: number): Promise<void> {
   const { name, store, hit, other, hitCounters } = use
   expect.soft(kindsOf(other.failures), name).toEqual([])
-  expect.soft(Math.max(hit.slowestMs, other.slowestMs), name).toBeLessThan(TIMEOUT_MS * 2)
+  expect.soft(Math.max(hit.slowestMs, other.slowestMs), name).toBeLessThan(TIMEOUT_MS + LATE_MS_MAX)
   const codes = new Set(hit.failures.map(({ code }) => code))
   const isKnown = [...codes].every(
     (code) => code === 'store-unreachable' || code === 'store-timeout',

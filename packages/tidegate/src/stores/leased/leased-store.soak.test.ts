@@ -1,0 +1,3 @@
+/** More histories, from a random seed. */
+
+import './leased-store.test.ts'

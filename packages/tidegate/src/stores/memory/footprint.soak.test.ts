@@ -1,0 +1,3 @@
+/** With a million keys. */
+
+import './footprint.test.ts'

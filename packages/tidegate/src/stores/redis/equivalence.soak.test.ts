@@ -1,0 +1,3 @@
+/** All histories, from a random seed. */
+
+import './equivalence.test.ts'

@@ -1,0 +1,3 @@
+/** With a million keys. */
+
+import './memory.test.ts'

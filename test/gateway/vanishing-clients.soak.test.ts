@@ -1,0 +1,3 @@
+/** For longer, from a random seed. */
+
+import './vanishing-clients.test.ts'

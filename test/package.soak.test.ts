@@ -1,0 +1,3 @@
+/** On the oldest Node that is supported too. */
+
+import './package.test.ts'

@@ -1,0 +1,3 @@
+/** With masters and Sentinels that hang, too. */
+
+import './sentinel-failover.test.ts'

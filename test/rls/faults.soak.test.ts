@@ -1,0 +1,3 @@
+/** All faults, and how soon answers come. */
+
+import './faults.test.ts'
