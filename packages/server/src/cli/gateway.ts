@@ -8,6 +8,7 @@ import { openPolicy, type PolicySource } from '../policy/policy-source.ts'
 import { secretReader } from '../policy/secrets.ts'
 import { configFromEnvironment, folderOf, otherFiles, refusedPolicy, withSwitch } from './config.ts'
 import { checkNamedFiles } from './named-files.ts'
+import { logWarnings } from './process-warnings.ts'
 import { untilStopped } from './signals.ts'
 import { startError } from './start-error.ts'
 import { type Command, exitCodes, type Terminal, UsageError } from './terminal.ts'
@@ -95,11 +96,13 @@ async function start(
 ): Promise<RunningService> {
   const { policy } = opened
   const folder = folderOf(file)
+  const logger = jsonLogger(policy.document.log.level)
+  logWarnings((warning) => logger.warn({ event: 'process.warning', ...warning }))
   try {
     const service = await startService({
       policy,
       folder,
-      logger: jsonLogger(policy.document.log.level),
+      logger,
       readSecret: secretReader(terminal.environment, folder),
       version: version(),
     })

@@ -13,6 +13,7 @@ import {
   transports,
 } from '../rls/settings.ts'
 import { startRls } from '../rls/start-rls.ts'
+import { logWarnings } from './process-warnings.ts'
 import { untilStopped } from './signals.ts'
 import { startError } from './start-error.ts'
 import { type Command, exitCodes, type Terminal, UsageError } from './terminal.ts'
@@ -42,6 +43,7 @@ SIGTERM and Ctrl+C turn health bad first, then let calls end.
     const configDirectory = values['config-dir'] ?? settings.configDirectory
     const log = logger(settings, terminal)
     for (const note of notes) log('warn', note)
+    logWarnings(({ reason }) => log('warn', reason))
     try {
       const service = await startRls(
         { ...settings, configDirectory, ...transportOf(values.transport) },
