@@ -14,6 +14,7 @@ import {
   type Evaluation,
   type LimiterOptions,
 } from '../limiter.ts'
+import { limitName } from '../policy/limit-text.ts'
 import type { LimitRule } from '../policy/limits.ts'
 import {
   checkBoolean,
@@ -55,7 +56,10 @@ export interface GuardOptions<Request> extends ClientIpOptions {
   readonly limit?: LimitOrRule<Request>
   /** Several limits by name, judged together, all or nothing. */
   readonly limits?: Readonly<Record<string, LimitOrRule<Request>>>
-  /** The name of `limit`, in headers and in shared stores. Default: `default`. */
+  /**
+   * The name of `limit`, in headers and in shared stores. Default: `default`. With a `store`, which
+   * others may share, it is made of the limit's parameters, such as `100-per-1m`.
+   */
   readonly name?: string
   /** Where the counters of `limit` or `limits` are. Default: this process's memory. */
   readonly store?: NonNullable<LimiterOptions['store']>
@@ -178,8 +182,24 @@ function limiterOf<Request>(
     return createLimiter({ limits, ...shared })
   }
   refuseSlots(limit, path)
-  const named = name === undefined ? undefined : { name }
-  return createLimiter({ limit: limit as LimitOrRule<Request>, ...named, ...shared })
+  const rule = limit as LimitOrRule<Request>
+  const ownName = name ?? (store === undefined ? undefined : nameOf(rule))
+  const named = ownName === undefined ? undefined : { name: ownName }
+  return createLimiter({ limit: rule, ...named, ...shared })
+}
+
+/**
+ * Two middlewares on one store must not share counters because neither has a name. The order in
+ * which they are made may differ between processes, so only the parameters can tell them apart. A
+ * function has none that are known.
+ */
+function nameOf<Request>(rule: LimitOrRule<Request>): string | undefined {
+  return isLimit(rule) ? limitName(rule) : undefined
+}
+
+/** What is not a limit is for the limiter to refuse. */
+function isLimit(rule: unknown): rule is Limit {
+  return typeof rule === 'object' && rule !== null && 'algorithm' in rule
 }
 
 /** An option that nobody would read beside the others. */

@@ -91,7 +91,7 @@ describe('tidegate for Fastify', () => {
       policies.push(headers['ratelimit-policy'])
     }
     expect(policies.slice(0, 3)).toEqual([
-      '"default";q=1;w=3600',
+      '"1-per-1h";q=1;w=3600',
       '"/users/:id";q=2;w=3600',
       '"/files/_";q=2;w=3600',
     ])
