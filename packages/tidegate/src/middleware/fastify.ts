@@ -110,6 +110,8 @@ function guarded(options: FastifyRouteOptions): GuardedRoute {
   const guard = createGuard(options, {
     remoteAddress: (request) => request.socket.remoteAddress,
     forwardedFor: (request) => request.headers['x-forwarded-for']?.toString(),
+    // Fastify has the list only if its trustProxy is set.
+    trustedAddress: (request) => (request.ips === undefined ? undefined : request.ip),
   })
   return { guard, handler: options.handler }
 }
