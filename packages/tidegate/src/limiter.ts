@@ -22,6 +22,7 @@ import {
 import { ownGuard, sharedGuard } from './stores/guarded/guarded-store.ts'
 import { type HotKey, LeasedStore } from './stores/leased/leased-store.ts'
 import { SplitStore } from './stores/leased/split-store.ts'
+import { SpreadStore } from './stores/leased/spread-store.ts'
 import { memoryStore } from './stores/memory/memory-store.ts'
 import type { Store } from './stores/store.ts'
 import type { WaitOptions } from './wait-queue.ts'
@@ -173,7 +174,9 @@ export function frontStore(store: Store, options: GuardedOptions = {}): Store {
   checkOptions(options, 'frontStore', guardedOptionNames)
   parseGuardedOptions(options, 'frontStore')
   if (!store.isRemote) return store
-  return new SplitStore(new LeasedStore(ownGuard(store, options), options.observer))
+  return new SplitStore(
+    new LeasedStore(new SpreadStore(ownGuard(store, options)), options.observer),
+  )
 }
 
 /** A store that the limiter made for itself: memory, or what stands in front of a remote one. */
@@ -194,7 +197,8 @@ const fronts = new WeakMap<Store, Store>()
 function frontOf(store: Store): Store {
   if (!store.isRemote) return store
   const guard = sharedGuard(store)
-  const front = fronts.get(guard) ?? new SplitStore(new LeasedStore(guard, undefined))
+  const front =
+    fronts.get(guard) ?? new SplitStore(new LeasedStore(new SpreadStore(guard), undefined))
   fronts.set(guard, front)
   return front
 }
