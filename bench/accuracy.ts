@@ -58,7 +58,7 @@ const algorithms: Readonly<Record<string, { readonly limit: Limit; oracle(rule: 
   }
 
 function options() {
-  return { limit: RULE.limit, per: RULE.perMs }
+  return { limit: RULE.limit, per: `${RULE.perMs}ms` } as const
 }
 
 interface Row<Result> {

@@ -51,7 +51,7 @@ export interface Subject {
   readonly isAligned: boolean
 }
 
-const perPeriod = { limit: LIMIT, per: PER_MS } as const
+const perPeriod = { limit: LIMIT, per: `${PER_MS}ms` } as const
 
 export const subjects: readonly Subject[] = [
   {

@@ -26,6 +26,7 @@ const filesOfLibrary: Readonly<Record<string, string>> = {
   'index.ts': 'index',
   'keys.ts': 'limiter',
   'kill-switch.ts': 'limiter',
+  'limit-registry.ts': 'limiter',
   'limiter.ts': 'limiter',
   'observer.ts': 'observer',
   'reservation.ts': 'limiter',

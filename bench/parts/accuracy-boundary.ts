@@ -31,7 +31,7 @@ const REQUESTS_PER_STEP = 15
 const START_MS = 1_700_000_000_000
 
 export function boundaryChart(): Chart {
-  const rule = { limit: LIMIT, per: PER_MS }
+  const rule = { limit: LIMIT, per: `${PER_MS}ms` } as const
   const limits: readonly (readonly [string, Limit])[] = [
     ['fixedWindow', fixedWindow(rule)],
     ['slidingWindow', slidingWindow(rule)],

@@ -94,7 +94,7 @@ export async function countAll(
 ): Promise<CountedAll> {
   const clock = virtualClock()
   const limiter = createLimiter({
-    limit: slidingWindow({ limit: LIMIT_OUT_OF_REACH, per: perMs }),
+    limit: slidingWindow({ limit: LIMIT_OUT_OF_REACH, per: `${perMs}ms` }),
     clock,
   })
   const keys = keysOf(trace, () => ({ asked: trailingCount(perMs) }))

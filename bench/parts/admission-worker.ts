@@ -54,7 +54,7 @@ process.send?.('ready')
 
 function ours() {
   const store = redisStore(client)
-  const options = { limit: LIMIT, per: PERIOD_S * 1_000 }
+  const options = { limit: LIMIT, per: `${PERIOD_S}s` } as const
   const ask =
     (limiter: Limiter): Ask =>
     async (key) => {

@@ -25,7 +25,7 @@ export function serveExpress({ isOurs, redisUrl }: MiddlewarePlan): Promise<numb
 }
 
 function ours(client: Redis | undefined): RequestHandler {
-  const limit = tokenBucket({ limit: LIMIT, per: WINDOW_MS })
+  const limit = tokenBucket({ limit: LIMIT, per: `${WINDOW_MS}ms` })
   return tidegate({ limit, ...(client && { store: redisStore(client), key: keyOf }) })
 }
 

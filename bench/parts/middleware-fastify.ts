@@ -13,7 +13,7 @@ export async function serveFastify({ isOurs, redisUrl }: MiddlewarePlan): Promis
   const client = redisUrl === undefined ? undefined : new Redis(redisUrl)
   const app = fastify()
   if (isOurs) {
-    const limit = tokenBucket({ limit: LIMIT, per: WINDOW_MS })
+    const limit = tokenBucket({ limit: LIMIT, per: `${WINDOW_MS}ms` })
     const shared = client && { store: redisStore(client), key: keyOf }
     // The peer sends X-RateLimit headers only, so ours does too.
     await app.register(tidegate, { limit, headers: 'x-ratelimit', ...shared })

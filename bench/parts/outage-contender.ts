@@ -68,7 +68,7 @@ async function connected(client: Redis): Promise<Redis> {
 }
 
 async function tidegate(client: Redis): Promise<Ask> {
-  const limit = tokenBucket({ limit: POINTS, per: WINDOW_MS })
+  const limit = tokenBucket({ limit: POINTS, per: `${WINDOW_MS}ms` })
   const limiter = createLimiter({ limit, store: redisStore(await connected(client)) })
   return async (key) => (await limiter.check(key)).degraded === null
 }

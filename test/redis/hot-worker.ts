@@ -106,7 +106,7 @@ interface Asked {
 
 function tidegate(): Asked {
   const { limit, perMs, accuracy } = plan
-  const options = { limit, per: perMs, ...(accuracy && { accuracy }) }
+  const options = { limit, per: `${perMs}ms` as const, ...(accuracy && { accuracy }) }
   const isBucket = plan.algorithm === 'tokenBucket'
   const limiter = createLimiter({
     limit: isBucket ? tokenBucket(options) : fixedWindow(options),

@@ -17,7 +17,7 @@ const WINDOW_MS = 1000
 /** Per window: a fifth of what is asked for. */
 const LIMIT = 50
 
-const options = { limit: LIMIT, per: WINDOW_MS, accuracy: 'exact' } as const
+const options = { limit: LIMIT, per: `${WINDOW_MS}ms`, accuracy: 'exact' } as const
 const limits = {
   tokenBucket: tokenBucket(options),
   slidingWindow: slidingWindow(options),

@@ -265,6 +265,22 @@ describe('wrong use', () => {
     expect(() => createLimiter(options as never)).toThrow(TidegateError)
   })
 
+  it('refuses a cost that is not in the options, and charges nothing', async () => {
+    const limiter = createLimiter({ limit: tokenBucket({ limit: 5, per: '1h' }) })
+    const cost = 2 as never
+    const hint = (call: string) => `${call}: got 2, allowed: an object of options: { cost: 2 }`
+    await expect(limiter.check('key', cost)).rejects.toThrow(hint('check'))
+    expect(() => limiter.checkSync('key', cost)).toThrow(hint('checkSync'))
+    await expect(limiter.peek('key', cost)).rejects.toThrow(hint('peek'))
+    await expect(limiter.evaluate('key', cost)).rejects.toThrow(hint('evaluate'))
+    await expect(limiter.wait('key', cost)).rejects.toThrow(hint('wait'))
+    for (const wrong of [null, '2', [2], true]) {
+      await expect(limiter.check('key', wrong as never)).rejects.toThrow(/^check: got .* options$/)
+    }
+    await expect(limiter.reset('key', cost)).rejects.toThrow(/^reset: got 2, .* options$/)
+    expect((await limiter.peek('key')).remaining).toBe(5)
+  })
+
   it('refuses options that a call does not know', async () => {
     const misspelt = { costs: 5 } as never
     const message = /: got 5, allowed: no option but/

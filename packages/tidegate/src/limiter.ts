@@ -7,8 +7,9 @@ import type { Limit } from './algorithms/limit.ts'
 import { type Clock, systemClock } from './clock.ts'
 import type { Decision, LayeredDecision } from './decision.ts'
 import { invalid } from './errors.ts'
-import { layeredKeys, singleKey, type Within } from './keys.ts'
+import { type KeyShape, layeredKeys, singleKey, type Within } from './keys.ts'
 import { isLimitingEnabled } from './kill-switch.ts'
+import { registerLimits } from './limit-registry.ts'
 import type { LimitRule } from './policy/limits.ts'
 import { checkFunction, checkOptions } from './policy/options.ts'
 import type { Reservation, Slot } from './reservation.ts'
@@ -21,6 +22,7 @@ import {
 import { ownGuard, sharedGuard } from './stores/guarded/guarded-store.ts'
 import { type HotKey, LeasedStore } from './stores/leased/leased-store.ts'
 import { SplitStore } from './stores/leased/split-store.ts'
+import { SpreadStore } from './stores/leased/spread-store.ts'
 import { memoryStore } from './stores/memory/memory-store.ts'
 import type { Store } from './stores/store.ts'
 import type { WaitOptions } from './wait-queue.ts'
@@ -37,7 +39,10 @@ export interface LimiterOptions extends GuardedOptions {
 
 export interface SingleLimitOptions<Context = unknown> extends LimiterOptions {
   readonly limit: Limit | LimitRule<Context>
-  /** The limit's name, in headers and in shared stores. Default: `default`. */
+  /**
+   * The limit's name, in headers and in shared stores. Default: `default`. On one store, limits
+   * that differ need different names.
+   */
   readonly name?: string
 }
 
@@ -144,11 +149,18 @@ export function createLimiter<Context>(
   const { clock = systemClock } = options
   const owned = ownStore(options, clock)
   const store = owned ?? frontOf(options.store as Store)
-  const parts = { store, owned, clock, isEnabled: isLimitingEnabled(options.enabled) }
   const observer = checkFunction(options.observer, 'createLimiter.observer')
+  const isEnabled = isLimitingEnabled(options.enabled)
+  const make = <Keys, D extends Decision>(shape: KeyShape<Keys, D, Context>) => {
+    const unregister =
+      options.store === undefined
+        ? undefined
+        : registerLimits(options.store, shape.names, shape.rules)
+    return new StoreLimiter(shape, { store, owned, clock, isEnabled, unregister }, observer)
+  }
   return 'limits' in options
-    ? new StoreLimiter(layeredKeys(options.limits, withinOf(options)), parts, observer)
-    : new StoreLimiter(singleKey(options.name ?? 'default', options.limit), parts, observer)
+    ? make(layeredKeys(options.limits, withinOf(options)))
+    : make(singleKey(options.name ?? 'default', options.limit))
 }
 
 /**
@@ -162,7 +174,9 @@ export function frontStore(store: Store, options: GuardedOptions = {}): Store {
   checkOptions(options, 'frontStore', guardedOptionNames)
   parseGuardedOptions(options, 'frontStore')
   if (!store.isRemote) return store
-  return new SplitStore(new LeasedStore(ownGuard(store, options), options.observer))
+  return new SplitStore(
+    new LeasedStore(new SpreadStore(ownGuard(store, options)), options.observer),
+  )
 }
 
 /** A store that the limiter made for itself: memory, or what stands in front of a remote one. */
@@ -183,7 +197,8 @@ const fronts = new WeakMap<Store, Store>()
 function frontOf(store: Store): Store {
   if (!store.isRemote) return store
   const guard = sharedGuard(store)
-  const front = fronts.get(guard) ?? new SplitStore(new LeasedStore(guard, undefined))
+  const front =
+    fronts.get(guard) ?? new SplitStore(new LeasedStore(new SpreadStore(guard), undefined))
   fronts.set(guard, front)
   return front
 }

@@ -32,6 +32,8 @@ export interface LimiterParts {
   readonly owned: Store | undefined
   readonly clock: Clock
   readonly isEnabled: boolean
+  /** Ends the registration of its limits on a store that it shares. */
+  readonly unregister: (() => void) | undefined
 }
 
 const RESERVATION_TTL_MS_DEFAULT = 60_000
@@ -52,6 +54,7 @@ export class StoreLimiter<Keys, D extends Decision, Context> implements Limiter<
   readonly #shape: KeyShape<Keys, D, Context>
   readonly #store: Store
   readonly #owned: Store | undefined
+  readonly #unregister: (() => void) | undefined
   readonly #queue: WaitQueue<D>
   /** For a single limit that is no function: needs no group. */
   readonly #charge: ((key: string, cost: number) => MaybePromise<Decision>) | undefined
@@ -61,7 +64,7 @@ export class StoreLimiter<Keys, D extends Decision, Context> implements Limiter<
 
   constructor(
     shape: KeyShape<Keys, D, Context>,
-    { store, owned, clock, isEnabled }: LimiterParts,
+    { store, owned, clock, isEnabled, unregister }: LimiterParts,
     observer: Observer | undefined,
   ) {
     this.#shape = shape
@@ -69,6 +72,7 @@ export class StoreLimiter<Keys, D extends Decision, Context> implements Limiter<
     this.layered = shape.layered
     this.#store = store
     this.#owned = owned
+    this.#unregister = unregister
     this.#isEnabled = isEnabled
     this.#observer = safely(observer)
     this.#queue = new WaitQueue(clock)
@@ -198,6 +202,7 @@ export class StoreLimiter<Keys, D extends Decision, Context> implements Limiter<
 
   async close(): Promise<void> {
     this.#isClosed = true
+    this.#unregister?.()
     this.#queue.close()
     await this.#owned?.close()
   }

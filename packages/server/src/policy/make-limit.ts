@@ -3,6 +3,7 @@
 import {
   type CalendarUnit,
   concurrency,
+  type Duration,
   fixedWindow,
   type Limit,
   slidingLog,
@@ -35,11 +36,11 @@ export function makeLimit(section: LimitSection, change: LimitChange = {}): Limi
     case 'fixedWindow':
       return fixedWindow({
         ...shared,
-        per,
+        per: typeof per === 'number' ? inMs(per) : per,
         ...(section.timeZone === undefined ? undefined : { timeZone: section.timeZone }),
       })
     case 'concurrency':
-      return concurrency({ ...shared, ttl })
+      return concurrency({ ...shared, ttl: inMs(ttl) })
   }
 }
 
@@ -55,6 +56,11 @@ function changed(section: LimitSection, change: LimitChange) {
 }
 
 /** A calendar unit that does not belong here is 0, which the library refuses as it must. */
-function duration(per: number | CalendarUnit): number {
-  return typeof per === 'number' ? per : 0
+function duration(per: number | CalendarUnit): Duration {
+  return inMs(typeof per === 'number' ? per : 0)
+}
+
+/** A policy is read into milliseconds; the library takes durations with their unit. */
+function inMs(durationMs: number): Duration {
+  return `${durationMs}ms`
 }

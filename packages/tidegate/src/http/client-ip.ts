@@ -11,7 +11,10 @@ import { checkWhole } from '../policy/options.ts'
 import { type IpAddress, ipKey, parseIp } from './ip-address.ts'
 
 export interface ClientIpOptions {
-  /** Addresses and CIDRs of the proxies in front, or how many they are. Default: none. */
+  /**
+   * Addresses and CIDRs of the proxies in front, or how many they are. Default: none; in a
+   * middleware, the setting of its framework.
+   */
   readonly trustProxy?: readonly string[] | number
   /** IPv6 clients are told apart by this many bits. Default: 64, what one customer has at least. */
   readonly ipv6Prefix?: number
@@ -106,7 +109,7 @@ function* nearestFirst(field: string | undefined): Generator<IpAddress> {
 }
 
 /** `1.2.3.4:99` and `[::1]:99`; a bare IPv6 has more than one colon. */
-function withoutPort(entry: string): string {
+export function withoutPort(entry: string): string {
   if (entry.startsWith('[')) {
     const closeAt = entry.indexOf(']')
     return closeAt === -1 ? entry : entry.slice(1, closeAt)

@@ -14,6 +14,7 @@ import {
   type Evaluation,
   type LimiterOptions,
 } from '../limiter.ts'
+import { limitName } from '../policy/limit-text.ts'
 import type { LimitRule } from '../policy/limits.ts'
 import {
   checkBoolean,
@@ -47,16 +48,26 @@ export interface GuardLimiter<Request> {
   refund(keys: Keys, cost?: number, options?: ContextOptions<Request>): Promise<Decision>
 }
 
+/** How the limiter treats a remote store; only with `limit` or `limits`. */
+type StoreOptions = Pick<LimiterOptions, 'deadlineMs' | 'onStoreError' | 'onOverload' | 'observer'>
+
 /** `Request` is the framework's own: an Express or Fastify request, a Koa or Hono context. */
-export interface GuardOptions<Request> extends ClientIpOptions {
+export interface GuardOptions<Request> extends ClientIpOptions, StoreOptions {
   /** A limiter, which may be shared. Exactly one of `limiter`, `limit` and `limits` is needed. */
   readonly limiter?: GuardLimiter<Request>
   /** A limit, or a function of the key and the request that returns one. */
   readonly limit?: LimitOrRule<Request>
   /** Several limits by name, judged together, all or nothing. */
   readonly limits?: Readonly<Record<string, LimitOrRule<Request>>>
-  /** The name of `limit`, in headers and in shared stores. Default: `default`. */
+  /**
+   * The name of `limit`, in headers and in shared stores. Default: `default`. With a `store`, which
+   * others may share, it is made of the limit's parameters, such as `100-per-1m`.
+   */
   readonly name?: string
+  /** With `limits`: the limit that the others belong to, see `LayeredLimitOptions`. */
+  readonly within?: string
+  /** With `within`: limits that do not belong to it. */
+  readonly shared?: readonly string[]
   /** Where the counters of `limit` or `limits` are. Default: this process's memory. */
   readonly store?: NonNullable<LimiterOptions['store']>
   /**
@@ -89,12 +100,17 @@ export interface GuardSettings<Request> {
   readonly clock: Clock
 }
 
+const storeOptions = ['deadlineMs', 'onStoreError', 'onOverload', 'observer'] as const
+
 const known = [
   'limiter',
   'limit',
   'limits',
   'name',
+  'within',
+  'shared',
   'store',
+  ...storeOptions,
   'key',
   'cost',
   'skip',
@@ -161,25 +177,59 @@ function limiterOf<Request>(
   path: string,
   clock: Clock,
 ): GuardLimiter<Request> {
-  const given = limitOptions.filter((name) => options[name] !== undefined)
-  if (given.length !== 1) {
+  const kinds = limitOptions.filter((name) => options[name] !== undefined)
+  if (kinds.length !== 1) {
     const allowed = 'exactly one of limiter, limit and limits'
-    throw invalid('invalid-option', { path, value: given.join(', ') || undefined, allowed })
+    throw invalid('invalid-option', { path, value: kinds.join(', ') || undefined, allowed })
   }
   const { limiter, limit, limits, name, store } = options
   refuseBeside(limit === undefined ? name : undefined, `${path}.name`, 'a name only with limit')
   if (limiter !== undefined) {
-    refuseBeside(store, `${path}.store`, 'a store only with limit or limits')
+    for (const option of ['store', 'within', 'shared', ...storeOptions] as const) {
+      refuseBeside(options[option], `${path}.${option}`, 'only with limit or limits')
+    }
     return checkLimiter(limiter, `${path}.limiter`)
   }
-  const shared = { clock, ...(store === undefined ? undefined : { store }) }
+  const passed = { clock, ...ofStore(options) }
   if (limits !== undefined) {
     for (const rule of Object.values(limits)) refuseSlots(rule, path)
-    return createLimiter({ limits, ...shared })
+    return createLimiter({ limits, ...given(options, ['within', 'shared']), ...passed })
+  }
+  for (const option of ['within', 'shared'] as const) {
+    refuseBeside(options[option], `${path}.${option}`, 'only with limits')
   }
   refuseSlots(limit, path)
-  const named = name === undefined ? undefined : { name }
-  return createLimiter({ limit: limit as LimitOrRule<Request>, ...named, ...shared })
+  const rule = limit as LimitOrRule<Request>
+  const ownName = name ?? (store === undefined ? undefined : nameOf(rule))
+  const named = ownName === undefined ? undefined : { name: ownName }
+  return createLimiter({ limit: rule, ...named, ...passed })
+}
+
+/**
+ * Two middlewares on one store must not share counters because neither has a name. The order in
+ * which they are made may differ between processes, so only the parameters can tell them apart. A
+ * function has none that are known.
+ */
+function nameOf<Request>(rule: LimitOrRule<Request>): string | undefined {
+  return isLimit(rule) ? limitName(rule) : undefined
+}
+
+/** What is not a limit is for the limiter to refuse. */
+function isLimit(rule: unknown): rule is Limit {
+  return typeof rule === 'object' && rule !== null && 'algorithm' in rule
+}
+
+/** The options of the store and of how it is treated that are set. */
+export function ofStore(options: Pick<GuardOptions<never>, 'store' | keyof StoreOptions>) {
+  return given(options, ['store', ...storeOptions])
+}
+
+/** Those of the options that are set. */
+function given<O extends object, K extends keyof O>(options: O, names: readonly K[]) {
+  const entries = names.map((name) => [name, options[name]] as const)
+  return Object.fromEntries(entries.filter(([, value]) => value !== undefined)) as {
+    [N in K]?: Exclude<O[N], undefined>
+  }
 }
 
 /** An option that nobody would read beside the others. */

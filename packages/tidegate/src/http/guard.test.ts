@@ -1,6 +1,8 @@
 import { describe, expect, it } from 'vitest'
-import type { TidegateError } from '../errors.ts'
+import type { LayeredDecision } from '../decision.ts'
+import { TidegateError } from '../errors.ts'
 import { createLimiter } from '../limiter.ts'
+import type { LimiterEvent } from '../observer.ts'
 import { concurrency, fixedWindow } from '../policy/limits.ts'
 import { memoryStore } from '../stores/memory/memory-store.ts'
 import { createGuard } from './guard.ts'
@@ -133,8 +135,43 @@ describe('a guard', () => {
   })
 })
 
+describe('a guard passes to its limiter', () => {
+  it('the limit that the others lie within, and those that do not', async () => {
+    const limits = {
+      all: fixedWindow({ limit: 3, per: '1h' }),
+      org: fixedWindow({ limit: 9, per: '1h' }),
+      user: fixedWindow({ limit: 1, per: '1h' }),
+    }
+    const key = (org: object) => ({ all: 'all', org: String(org), user: 'ada' })
+    const guard = createGuard({ limits, within: 'org', shared: ['all'], key }, source)
+    const violated = async (org: string) => {
+      const verdict = await guard.judge(org as unknown as object)
+      const decision = verdict?.decision as LayeredDecision | undefined
+      return decision?.violated
+    }
+    expect(await violated('a')).toEqual([])
+    expect(await violated('b')).toEqual([])
+    expect(await violated('a')).toEqual(['user'])
+    expect(await violated('c')).toEqual([])
+    expect(await violated('d')).toEqual(['all'])
+  })
+
+  it('what holds while the store is away, and who is told', async () => {
+    const down = () => Promise.reject(new TidegateError('store-unreachable', 'down'))
+    const store = { isRemote: true, charge: down, adjust: down, reset: down, close() {} }
+    const events: LimiterEvent[] = []
+    const observer = (event: LimiterEvent) => events.push(event)
+    const options = { limit, store, onStoreError: 'closed', deadlineMs: 1_000, observer } as const
+    const verdict = await createGuard(options, source).judge({})
+    expect(verdict?.decision).toMatchObject({ allowed: false, degraded: { mode: 'closed' } })
+    expect(verdict?.problem?.status).toBe(503)
+    expect(events.map(({ type }) => type)).toContain('degraded')
+  })
+})
+
 describe('a guard refuses when it is made', () => {
   const limiter = createLimiter({ limit })
+  const within = 'createLimiter.within'
 
   it.each<[string, object, string]>([
     ['no limit', {}, 'tidegate'],
@@ -145,6 +182,10 @@ describe('a guard refuses when it is made', () => {
     ['a name beside limits', { limits: { api: limit }, name: 'api' }, 'tidegate.name'],
     ['a name beside a limiter', { limiter, name: 'api' }, 'tidegate.name'],
     ['a store beside a limiter', { limiter, store: memoryStore() }, 'tidegate.store'],
+    ['a deadline beside a limiter', { limiter, deadlineMs: 9 }, 'tidegate.deadlineMs'],
+    ['within beside a limiter', { limiter, within: 'api' }, 'tidegate.within'],
+    ['within beside one limit', { limit, within: 'api' }, 'tidegate.within'],
+    ['within that is none of the limits', { limits: { api: limit }, within: 'a' }, within],
     ['a limiter that is none', { limiter: limit }, 'tidegate.limiter'],
     ['a key that is no function', { limit, key: 'ip' }, 'tidegate.key'],
     ['a skip that is no function', { limit, skip: true }, 'tidegate.skip'],

@@ -11,7 +11,7 @@ import type { Decision, LayeredDecision } from '../decision.ts'
 import { invalid, TidegateError } from '../errors.ts'
 import { KEY_BYTES_MAX } from '../keys.ts'
 import type { Evaluation } from '../limiter.ts'
-import { type AddressSource, clientIp } from './client-ip.ts'
+import { type FrameworkAddressSource, guardIp } from './guard-ip.ts'
 import {
   type FoundKeys,
   type GuardLimiter,
@@ -48,7 +48,7 @@ export interface Verdict {
 }
 
 /** What a middleware knows of its framework's requests. */
-export interface GuardSource<Request> extends AddressSource<Request> {
+export interface GuardSource<Request> extends FrameworkAddressSource<Request> {
   /** False where the runtime tells no addresses: all clients together would be one key. */
   tellsAddress?(request: Request): boolean
 }
@@ -63,7 +63,7 @@ export function createGuard<Request>(
 ): Guard<Request> {
   const settings = parseGuardOptions(options, own)
   const { limiter, skip, key, cost } = settings
-  const ipOf = clientIp(options, OPTIONS_PATH, source)
+  const ipOf = guardIp(options, OPTIONS_PATH, source)
   const fallbackKey = (request: Request) => {
     const ip = ipOf(request)
     if (ip === undefined && source.tellsAddress?.(request) === false) throw withoutAddress()

@@ -55,7 +55,7 @@ function written(
 describe('the window of a policy', () => {
   it.each<[string, Limit, number | undefined]>([
     ['a fixed window', fixedWindow({ limit: 5, per: '1m' }), 60],
-    ['a fixed window of no whole second', fixedWindow({ limit: 5, per: 1_500 }), undefined],
+    ['a fixed window of no whole second', fixedWindow({ limit: 5, per: '1500ms' }), undefined],
     ['a fixed window below a second', fixedWindow({ limit: 5, per: '250ms' }), undefined],
     ['a sliding window', slidingWindow({ limit: 5, per: '1h' }), 3_600],
     ['a sliding log', slidingLog({ limit: 5, per: '10s' }), 10],

@@ -3,6 +3,7 @@
 import { once } from 'node:events'
 import { get } from 'node:http'
 import { describe, expect, it } from 'vitest'
+import { memoryStore } from '../stores/memory/memory-store.ts'
 import {
   type ContractOptions,
   contractClock,
@@ -13,6 +14,7 @@ import {
 
 export function describeOptions(open: OpenServer): void {
   describe('options', () => {
+    itNamesLimits(open)
     itFindsKeys(open)
     itFindsCosts(open)
     itGivesBack(open)
@@ -22,6 +24,26 @@ export function describeOptions(open: OpenServer): void {
 
 const ann = { 'x-user': 'ann' }
 const bob = { 'x-user': 'bob' }
+
+function itNamesLimits(open: OpenServer): void {
+  it('keeps limits apart that have no name and share a store', async () => {
+    const clock = contractClock()
+    const shared = { store: memoryStore({ clock }), clock }
+    const client = await open([
+      { limit: perMinute(100), ...shared },
+      { limit: perMinute(5), ...shared },
+    ])
+    expect(await client.statuses(6)).toEqual([200, 200, 200, 200, 200, 429])
+    const policy = (await client.get()).headers.get('ratelimit-policy')
+    expect(policy).toContain('"100-per-1m";q=100;w=60')
+    expect(policy).toContain('"5-per-1m";q=5;w=60')
+  })
+
+  it('names a limit default that has a store of its own', async () => {
+    const { headers } = await (await open({ limit: perMinute(5) })).get()
+    expect(headers.get('ratelimit-policy')).toBe('"default";q=5;w=60')
+  })
+}
 
 function itFindsKeys(open: OpenServer): void {
   const keys: ReadonlyArray<[string, NonNullable<ContractOptions['key']>]> = [

@@ -19,6 +19,7 @@ export function tidegate(options: ExpressOptions): RequestHandler {
   const guard = createGuard(options, {
     remoteAddress: (request) => request.socket.remoteAddress,
     forwardedFor: (request) => request.get('x-forwarded-for'),
+    trustedAddress: (request) => (request.app.get('trust proxy') ? request.ip : undefined),
   })
   const { handler } = options
 

@@ -59,7 +59,8 @@ describe('tidegate for Fastify', () => {
   })
 
   it('inherits everything else, and the counters where a route has no limit', async () => {
-    const registered = { limit: per(5), key: () => 'everybody', headers: 'ietf' } as const
+    const everybody = { key: () => 'everybody', headers: 'ietf', deadlineMs: 100 } as const
+    const registered = { limit: per(5), ...everybody }
     const app = await appWith(registered, {
       '/': undefined,
       '/dear': { cost: 3 },
@@ -91,7 +92,7 @@ describe('tidegate for Fastify', () => {
       policies.push(headers['ratelimit-policy'])
     }
     expect(policies.slice(0, 3)).toEqual([
-      '"default";q=1;w=3600',
+      '"1-per-1h";q=1;w=3600',
       '"/users/:id";q=2;w=3600',
       '"/files/_";q=2;w=3600',
     ])

@@ -9,7 +9,7 @@
 import { createHash } from 'node:crypto'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { createGuard, type Guard, type GuardDecision } from '../http/guard.ts'
-import { checkGuardOptions, type GuardOptions, hasLimit } from '../http/guard-options.ts'
+import { checkGuardOptions, type GuardOptions, hasLimit, ofStore } from '../http/guard-options.ts'
 import { settleWhenSent } from '../http/node-response.ts'
 import { PROBLEM_CONTENT_TYPE } from '../http/problem.ts'
 
@@ -110,6 +110,8 @@ function guarded(options: FastifyRouteOptions): GuardedRoute {
   const guard = createGuard(options, {
     remoteAddress: (request) => request.socket.remoteAddress,
     forwardedFor: (request) => request.headers['x-forwarded-for']?.toString(),
+    // Fastify has the list only if its trustProxy is set.
+    trustedAddress: (request) => (request.ips === undefined ? undefined : request.ip),
   })
   return { guard, handler: options.handler }
 }
@@ -120,14 +122,15 @@ function inheriting(
   guard: Guard<FastifyRequest> | undefined,
   url: string,
 ): FastifyRouteOptions {
-  const { limiter, limit, limits, name, store, ...inherited } = registered
+  const { limiter, limit, limits, name, within, shared: outer, ...others } = registered
+  const { store, deadlineMs, onStoreError, onOverload, observer, ...inherited } = others
   if (!hasLimit(config)) {
     const shared = guard === undefined ? undefined : { limiter: guard.limiter }
     return { ...inherited, ...shared, ...config }
   }
   return {
     ...inherited,
-    ...(store === undefined || config.limiter !== undefined ? undefined : { store }),
+    ...(config.limiter === undefined ? ofStore(registered) : undefined),
     ...(config.limit === undefined ? undefined : { name: nameOf(url) }),
     ...config,
   }

@@ -15,6 +15,7 @@ export function tidegate(options: KoaOptions): Middleware {
   const guard = createGuard(options, {
     remoteAddress: (context) => context.req.socket.remoteAddress,
     forwardedFor: (context) => context.get('x-forwarded-for'),
+    trustedAddress: (context) => (context.app.proxy ? context.ip : undefined),
   })
   const { handler } = options
 

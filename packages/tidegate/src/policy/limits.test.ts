@@ -13,7 +13,7 @@ describe('limits', () => {
     expect(perMs('5m')).toBe(300_000)
     expect(perMs('1h')).toBe(3_600_000)
     expect(perMs('1d')).toBe(86_400_000)
-    expect(perMs(1_234)).toBe(1_234)
+    expect(perMs('1234ms')).toBe(1_234)
   })
 
   it('are frozen values', () => {
@@ -38,10 +38,20 @@ describe('limits', () => {
     [
       'an unknown period',
       () => tokenBucket({ limit: 1, per: '1x' as '1s' }),
-      /\.per: got "1x", allowed: whole/,
+      /\.per: got "1x", allowed: a whole/,
     ],
-    ['a period of 0', () => slidingLog({ limit: 1, per: 0 }), /slidingLog\.per: got 0/],
-    ['half a millisecond', () => slidingLog({ limit: 1, per: 0.5 }), /slidingLog\.per: got 0\.5/],
+    ['a period of 0', () => slidingLog({ limit: 1, per: '0s' }), /slidingLog\.per: got "0s"/],
+    ['half a millisecond', () => slidingLog({ limit: 1, per: '0.5ms' }), /\.per: got "0\.5ms"/],
+    [
+      'a number without a unit',
+      () => tokenBucket({ limit: 1, per: 60 as never }),
+      /^tokenBucket\.per: got 60, allowed: .* say "60s" or "60ms"$/,
+    ],
+    [
+      'a number without a unit for slots',
+      () => concurrency({ limit: 1, ttl: 5_000 as never }),
+      /^concurrency\.ttl: got 5000, allowed: .* say "5000s" or "5000ms"$/,
+    ],
     ['two years', () => slidingLog({ limit: 1, per: '730d' }), /slidingLog\.per: got "730d"/],
     [
       'a calendar in a bucket',

@@ -18,7 +18,18 @@ export function checkOptions(options: unknown, path: string, known: readonly str
 /** The options of a call, where there are any: a misspelt one would be ignored without a word. */
 export function checkCall(options: object | undefined, call: string, known: readonly string[]) {
   if (options === undefined) return
+  // Also arrays and texts would be taken for options that are not there.
+  if (typeof options !== 'object' || options === null || Array.isArray(options)) {
+    throw notOptions(options, call, known)
+  }
   for (const name in options) if (!known.includes(name)) checkOptions(options, call, known)
+}
+
+/** Other limiters take the cost as an argument; here it would be ignored. */
+function notOptions(value: unknown, call: string, known: readonly string[]) {
+  const isCost = typeof value === 'number' && known.includes('cost')
+  const allowed = isCost ? `an object of options: { cost: ${value} }` : 'an object of options'
+  return invalid('invalid-option', { path: call, value, allowed })
 }
 
 export function checkWhole(value: unknown, path: string, min: number, max: number): number {

@@ -166,13 +166,14 @@ function makeLimit(
   algorithm: AlgorithmWord,
   limit: number,
   burst: number | undefined,
-  { windowMs: per = 0, calendar }: Window,
+  { windowMs = 0, calendar }: Window,
   declared: Declared,
 ): Limit {
   if (calendar !== undefined) {
     const { unit, timeZone } = calendar
     return fixedWindow({ limit, per: unit, timeZone, ...declared })
   }
+  const per = `${windowMs}ms` as const
   if (algorithm === 'sliding_window') return slidingWindow({ limit, per, ...declared })
   if (algorithm === 'sliding_log') return slidingLog({ limit, per, ...declared })
   if (algorithm === 'fixed_window') return fixedWindow({ limit, per, ...declared })

@@ -232,7 +232,7 @@ describe('while the store is down', () => {
     const remote = remoteStore()
     remote.isDown = true
     const none = tokenBucket({ limit: 0, per: '1h' })
-    const limiter = createLimiter({ limit: none, store: remote.store })
+    const limiter = createLimiter({ name: 'none', limit: none, store: remote.store })
     const denied = { allowed: false, retryAfterMs: Infinity }
     expect(await limiter.check('a')).toMatchObject(denied)
     const many = createLimiter({ limit, store: remote.store })

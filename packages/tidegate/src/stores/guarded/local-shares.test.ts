@@ -16,10 +16,10 @@ import { LocalShares } from './local-shares.ts'
 const HOUR_MS = 3_600_000
 
 const makers: Record<string, (limit: number) => Limit> = {
-  tokenBucket: (limit) => tokenBucket({ limit, per: HOUR_MS }),
-  slidingWindow: (limit) => slidingWindow({ limit, per: HOUR_MS }),
-  slidingLog: (limit) => slidingLog({ limit, per: HOUR_MS }),
-  fixedWindow: (limit) => fixedWindow({ limit, per: HOUR_MS }),
+  tokenBucket: (limit) => tokenBucket({ limit, per: `${HOUR_MS}ms` }),
+  slidingWindow: (limit) => slidingWindow({ limit, per: `${HOUR_MS}ms` }),
+  slidingLog: (limit) => slidingLog({ limit, per: `${HOUR_MS}ms` }),
+  fixedWindow: (limit) => fixedWindow({ limit, per: `${HOUR_MS}ms` }),
 }
 
 /** A store, and the shares of one of `nodes` processes that remembers what the store says. */
@@ -177,7 +177,7 @@ describe.each(Object.entries(makers))('a local share of %s', (_name, make) => {
 describe('a local share of a token bucket', () => {
   it('drains from what the store has said', () => {
     const { clock, remotely, locally } = bench()
-    const limit = tokenBucket({ limit: 12, per: HOUR_MS })
+    const limit = tokenBucket({ limit: 12, per: `${HOUR_MS}ms` })
     remotely(limit, 12)
     clock.advance(HOUR_MS / 2)
     expect(locally(limit, 0).remaining).toBe(6)

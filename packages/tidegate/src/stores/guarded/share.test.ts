@@ -15,10 +15,10 @@ import { shareOf } from './share.ts'
 const PER_MS = 10_000
 
 const makers: Record<string, (limit: number) => Limit> = {
-  tokenBucket: (limit) => tokenBucket({ limit, per: PER_MS }),
-  slidingWindow: (limit) => slidingWindow({ limit, per: PER_MS }),
-  slidingLog: (limit) => slidingLog({ limit, per: PER_MS }),
-  fixedWindow: (limit) => fixedWindow({ limit, per: PER_MS }),
+  tokenBucket: (limit) => tokenBucket({ limit, per: `${PER_MS}ms` }),
+  slidingWindow: (limit) => slidingWindow({ limit, per: `${PER_MS}ms` }),
+  slidingLog: (limit) => slidingLog({ limit, per: `${PER_MS}ms` }),
+  fixedWindow: (limit) => fixedWindow({ limit, per: `${PER_MS}ms` }),
 }
 
 /** Units that a process gets which asks for one at a time, as often as it can. */

@@ -205,8 +205,10 @@ export class LeasedStore implements Store {
     label: string,
   ): Promise<readonly Decision[]> {
     const sentMs = steadyClock.now()
-    const isTogether = this.#store.liesTogether?.(rest) !== false
-    const apart = isTogether || !this.#store.canLease ? [] : rest.filter(isApart)
+    // Beside limits that lie within another, a shared one takes part by a block.
+    const isShared = rest.some(({ within }) => within !== undefined)
+    const isApartGroup = isShared && this.#store.liesTogether?.(rest) === false
+    const apart = isApartGroup && this.#store.canLease ? rest.filter(isApart) : []
     try {
       for (const charge of apart) spent[group.indexOf(charge)] = await this.#spendApart(charge)
       const others = group.filter((_, at) => spent[at] === undefined)

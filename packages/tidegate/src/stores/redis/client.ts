@@ -112,7 +112,10 @@ export function redisCaller(client: RedisClient): RedisCaller {
 }
 
 function isIoredis(client: unknown): client is IoredisClient {
-  return hasMethods(client, ['evalsha', 'eval', 'pipeline'])
+  if (!hasMethods(client, ['evalsha', 'eval', 'pipeline'])) return false
+  // Clients over HTTP, such as @upstash/redis, have methods of these names with other arguments.
+  const { options, isCluster } = client as Partial<IoredisClient>
+  return typeof options === 'object' && options !== null && typeof isCluster === 'boolean'
 }
 
 function isNodeRedis(client: unknown): client is NodeRedisClient {

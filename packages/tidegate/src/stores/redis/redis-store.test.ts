@@ -213,6 +213,16 @@ describe('options', () => {
   })
 })
 
+it('refuses a client that only looks like one of ioredis', () => {
+  const nothing = async () => null
+  const overHttp = { evalsha: nothing, eval: nothing, pipeline: nothing }
+  for (const client of [overHttp, { ...overHttp, disconnect: nothing, options: undefined }]) {
+    const refused = () => redisStore(client as unknown as RedisClient)
+    expect(refused).toThrow(/^client: got an object, allowed: a client of ioredis or of redis/)
+    expect(refused).toThrow(expect.objectContaining({ code: 'invalid-option' }))
+  }
+})
+
 describe('keys', () => {
   const connection = use(() => firstKind.single(server))
 
