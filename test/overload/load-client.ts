@@ -125,7 +125,7 @@ function run(): void {
   const total = Math.floor((plan.perSecond * plan.durationMs) / 1_000)
   const timer = setInterval(() => {
     const nowMs = performance.now()
-    const due = Math.min(total, Math.floor(((nowMs - startMs) * plan.perSecond) / 1_000))
+    const due = Math.min(total, Math.floor(((nowMs - startMs) * plan.perSecond) / 1_000) + 1)
     for (; sent < due; sent++) {
       const dueMs = startMs + (sent * 1_000) / plan.perSecond
       lateness[latenessCount++] = nowMs - dueMs

@@ -24,8 +24,8 @@ const TOO_MANY_PER_SECOND = 50_000
 const P99_MS_MAX = 250
 
 const policy = {
-  // The reserve is as large as the critical requests that can be in flight, one per connection.
-  gateway: { overload: { delay: '20ms', requestsMax: 800, criticalShare: 0.5 } },
+  // The reserve is larger than the critical requests that can be in flight, one per connection.
+  gateway: { overload: { delay: '5ms', requestsMax: 800, criticalShare: 0.85 } },
   routes: [
     { match: { path: '/critical' }, upstream: 'backend', priority: 'critical' },
     { match: { path: '/sheddable' }, upstream: 'backend', priority: 'sheddable' },

@@ -51,6 +51,8 @@ export interface GatewayRequest extends RequestFacts {
 
   /** From here on, what stages have found out. */
   isExempt: boolean
+  /** True for a critical request in an overload: it goes before others that wait. */
+  isUrgent: boolean
   /** The priority by which the request was refused; undefined if it was not. */
   priority: Priority | undefined
   /** How long the next request of its connection is not read, where requests come in a row. */

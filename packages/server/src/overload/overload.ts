@@ -77,6 +77,12 @@ const CALM_MS = 5_000
 /** The shortest time that a refused client is asked to wait. */
 const HOLD_MS_MAX = 1_000
 
+/**
+ * Before the level has risen, and for requests beyond their maximum in flight. Clients are asked to
+ * wait for at least a second, so that only those that do not are held.
+ */
+const HOLD_MS_MIN = 300
+
 /** Pauses of few different lengths share their timers. */
 const HOLD_STEP_MS = 100
 
@@ -128,7 +134,8 @@ export class Overload {
    */
   get holdMs(): number {
     const share = this.#level / LEVEL_MAX
-    return Math.ceil((share * HOLD_MS_MAX) / HOLD_STEP_MS) * HOLD_STEP_MS
+    const wantedMs = Math.ceil((share * HOLD_MS_MAX) / HOLD_STEP_MS) * HOLD_STEP_MS
+    return Math.max(HOLD_MS_MIN, wantedMs)
   }
 
   /** Decides on one request, and counts it if it is refused. */

@@ -48,6 +48,7 @@ export class ClientRequest implements GatewayRequest, LiveRequest {
   readonly problem: GatewayResponse | undefined
   identity: Identity = anonymous
   isExempt = false
+  isUrgent = false
   priority: Priority | undefined = undefined
   holdMs = 0
   verdict: Verdict | undefined = undefined

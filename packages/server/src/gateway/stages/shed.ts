@@ -53,6 +53,7 @@ export function shedStages({ overload, policy, routes }: ShedOptions): ShedStage
     const priority = higher(known, byTier) ?? PRIORITY_DEFAULT
     // A request that counted with this priority at the first look is not drawn twice.
     const isKnown = priority === possible(known, policy.enforcer().priorities.tierMax)
+    request.isUrgent = priority === 'critical'
     return isKnown || overload.admits(priority) ? goOn(request, next) : refuse(request, priority)
   }
   return {
@@ -62,6 +63,7 @@ export function shedStages({ overload, policy, routes }: ShedOptions): ShedStage
         const { tierMax } = policy.enforcer().priorities
         const priority = possible(stated(request), tierMax)
         if (!overload.admits(priority)) return refuse(request, priority)
+        request.isUrgent = priority === 'critical'
       }
       // A connection that switches protocols stays open without work: it is not in flight.
       if (request.upgrade === undefined) {

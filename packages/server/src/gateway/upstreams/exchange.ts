@@ -93,7 +93,7 @@ class Exchange implements AnswerHandler, BodySource, Visitor {
     this.#tried.push(target)
     this.#connection = undefined
     this.#isDone = false
-    this.#place = target.places.take(this.#request.client, this)
+    this.#place = target.places.take(this.#request.client, this, this.#request.isUrgent)
     if (this.#place.isConnected) this.hasConnection()
   }
 

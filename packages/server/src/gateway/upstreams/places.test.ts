@@ -13,11 +13,15 @@ function start(changes: Partial<PlaceLimits> = {}) {
   const places = new Places({ ...limits, ...changes })
   const started: string[] = []
   const late: string[] = []
-  const take = (client: string, name = client): Place =>
-    places.take(client, {
-      hasConnection: () => void started.push(name),
-      hasWaitedTooLong: () => void late.push(name),
-    })
+  const take = (client: string, name = client, isUrgent = false): Place =>
+    places.take(
+      client,
+      {
+        hasConnection: () => void started.push(name),
+        hasWaitedTooLong: () => void late.push(name),
+      },
+      isUrgent,
+    )
   const fill = (client: string, count = 100) => {
     const taken: Place[] = []
     while (taken.length < count && places.hasRoom(client)) taken.push(take(client))
@@ -42,6 +46,15 @@ describe('places', () => {
     for (const name of ['a1', 'a2', 'b1', 'c1']) take(name.charAt(0), name)
     for (const place of first) place.leave()
     expect(started).toEqual(['a1', 'b1', 'c1', 'a2'])
+  })
+
+  test('are given to urgent requests first, also of clients that have more', () => {
+    const { take, started } = start({ placesMax: 16 })
+    const first = [take('x'), take('x'), take('x'), take('x')]
+    for (const name of ['a1', 'b1', 'x1']) take(name.charAt(0), name)
+    for (const name of ['x2', 'a2']) take(name.charAt(0), name, true)
+    for (const place of first) place.leave()
+    expect(started).toEqual(['a2', 'x2', 'b1', 'a1'])
   })
 
   test('are left at once by who goes while waiting', () => {

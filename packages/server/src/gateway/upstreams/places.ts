@@ -1,7 +1,7 @@
 /**
  * Who may use a target: a bounded number of requests have a connection, a bounded number wait for
- * one. Who leaves while waiting is gone at once, and the others come up in turns, client by client,
- * first those that have least.
+ * one. A waiter that leaves is removed at once. The others get their turns client by client, first
+ * those that have least; urgent requests go before all others that wait.
  *
  * Clients that hold what they have, such as those that read slowly, must not take the target away
  * from others. So a client gets another place as long as it has no more than a multiple of what is
@@ -40,6 +40,8 @@ export class Places {
   readonly #turns = new Set<Client>()
   #count = 0
   #connected = 0
+  /** Urgent requests that wait. */
+  #urgentCount = 0
 
   constructor(limits: PlaceLimits) {
     this.#limits = limits
@@ -55,7 +57,7 @@ export class Places {
     return free > 0 && this.#isFair(this.#clients.get(client)?.count ?? 0, free)
   }
 
-  take(key: string, visitor: Visitor): Place {
+  take(key: string, visitor: Visitor, isUrgent = false): Place {
     let client = this.#clients.get(key)
     if (client === undefined) {
       client = new Client(key)
@@ -64,11 +66,14 @@ export class Places {
     client.count += 1
     this.#count += 1
     const place = new TakenPlace(visitor, (left) => this.#leave(left, client))
-    // Nobody overtakes what waits already of the same client.
-    if (client.waiting.size === 0 && this.#mayConnect(client)) {
+    // No request overtakes those of the same client that wait already, unless it is urgent.
+    const isFirst = isUrgent ? client.urgent.size === 0 : !client.isWaiting
+    if (isFirst && this.#mayConnect(client)) {
       this.#connect(client, place)
     } else {
-      client.waiting.add(place)
+      if (isUrgent) this.#urgentCount += 1
+      const line = isUrgent ? client.urgent : client.waiting
+      line.add(place)
       this.#turns.add(client)
       place.wait(this.#limits.waitMsMax)
     }
@@ -98,8 +103,8 @@ export class Places {
       client.connected -= 1
       this.#connected -= 1
     } else {
-      client.waiting.delete(place)
-      if (client.waiting.size === 0) this.#turns.delete(client)
+      this.#remove(client, place)
+      if (!client.isWaiting) this.#turns.delete(client)
     }
     if (this.#turns.size > 0) this.#startWaiting()
   }
@@ -107,15 +112,20 @@ export class Places {
   #startWaiting(): void {
     for (;;) {
       const client = this.#nextClient()
-      const [place] = client?.waiting ?? []
+      const place = client?.first
       if (client === undefined || place === undefined) return
-      client.waiting.delete(place)
+      this.#remove(client, place)
       // Its next turn comes after those of all others.
       this.#turns.delete(client)
-      if (client.waiting.size > 0) this.#turns.add(client)
+      if (client.isWaiting) this.#turns.add(client)
       this.#connect(client, place)
       place.visitor.hasConnection()
     }
+  }
+
+  #remove(client: Client, place: TakenPlace): void {
+    if (client.urgent.delete(place)) this.#urgentCount -= 1
+    else client.waiting.delete(place)
   }
 
   /**
@@ -126,8 +136,8 @@ export class Places {
     let found: Client | undefined
     for (const client of this.#turns) {
       if (!this.#mayConnect(client)) continue
-      if (client.connected === 0) return client
-      if (found === undefined || client.connected < found.connected) found = client
+      if (found === undefined || client.goesBefore(found)) found = client
+      if (found.connected === 0 && (found.urgent.size > 0 || this.#urgentCount === 0)) return found
     }
     return found
   }
@@ -137,10 +147,26 @@ class Client {
   readonly key: string
   count = 0
   connected = 0
+  readonly urgent = new Set<TakenPlace>()
   readonly waiting = new Set<TakenPlace>()
 
   constructor(key: string) {
     this.key = key
+  }
+
+  get isWaiting(): boolean {
+    return this.urgent.size > 0 || this.waiting.size > 0
+  }
+
+  get first(): TakenPlace | undefined {
+    const [place] = this.urgent.size > 0 ? this.urgent : this.waiting
+    return place
+  }
+
+  goesBefore(other: Client): boolean {
+    const isUrgent = this.urgent.size > 0
+    if (isUrgent !== other.urgent.size > 0) return isUrgent
+    return this.connected < other.connected
   }
 }
 
