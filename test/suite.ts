@@ -52,6 +52,9 @@ export const sizes = {
   atOnceShareMin: sized(0.5, 0.95),
   /** A policy that is read where requests are served holds them up for seconds. */
   heldMsMax: sized(500, 50),
+  /** Rounds in which four processes use up a limit together; the bucket has more of them. */
+  sharedRounds: sized(6, 20),
+  sharedRoundsOfBuckets: sized(20, 100),
   /** Calls until code is compiled, and again as many; and while Redis is away. 1,000 a second. */
   callsBeforeFault: sized(500, 1_000),
   callsDuringFault: sized(1_500, 3_000),

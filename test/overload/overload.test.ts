@@ -13,7 +13,7 @@ afterEach(async () => {
 /** What the limit of sheddable requests grants, once: its period is longer than the test. */
 const GRANTED = 500
 
-const DURATION_MS = 4_000
+const DURATION_MS = 2_500
 
 const policy = {
   gateway: { overload: { delay: '5ms', requestsMax: 1_000, criticalShare: 0.5 } },

@@ -4,6 +4,7 @@ import { redisStore } from '../../packages/tidegate/src/stores/redis/redis-store
 import { type ConnectedClient, redisClientKinds } from '../servers/clients.ts'
 import { startCluster } from '../servers/cluster.ts'
 import { startRedis } from '../servers/redis.ts'
+import { sizes } from '../suite.ts'
 import {
   LIMIT,
   type Scenario,
@@ -18,8 +19,8 @@ import { startWorkers, type Workers } from './workers.ts'
 const ATTEMPTS = 250
 
 /** Where updates can be lost, it shows within a few rounds. */
-const ROUNDS = 20
-const ROUNDS_MANY = 100
+const ROUNDS = sizes.sharedRounds
+const ROUNDS_MANY = sizes.sharedRoundsOfBuckets
 
 interface Bench {
   readonly workers: Workers

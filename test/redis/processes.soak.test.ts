@@ -1,0 +1,3 @@
+/** With more rounds. */
+
+import './processes.test.ts'
