@@ -55,6 +55,9 @@ export const sizes = {
   /** Rounds in which four processes use up a limit together; the bucket has more of them. */
   sharedRounds: sized(6, 20),
   sharedRoundsOfBuckets: sized(20, 100),
+  /** After Redis was killed: until the breaker is open, and until decisions are normal again. */
+  breakerOpenMsMax: sized(5_000, 1_000),
+  normalAgainMsMax: sized(10_000, 3_000),
   /** Calls until code is compiled, and again as many; and while Redis is away. 1,000 a second. */
   callsBeforeFault: sized(500, 1_000),
   callsDuringFault: sized(1_500, 3_000),

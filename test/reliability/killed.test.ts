@@ -5,6 +5,7 @@ import type { Check } from '../faults/load-records.ts'
 import { figuresOf } from '../faults/load-report.ts'
 import { crash } from '../faults/pause.ts'
 import { type RedisServer, startRedis } from '../servers/redis.ts'
+import { sizes } from '../suite.ts'
 import {
   checksFrom,
   clientsOf,
@@ -79,7 +80,7 @@ test.each(clientsOf('ioredis 6'))(
     const whole = (PER_SECOND * durationMs(report, 'down', 'starting')) / 1000
     expect(shares).toBeLessThan(whole * 1.05 + failureModes.length)
     expect(shares).toBeGreaterThan(whole * 0.5)
-    expect(openAfterMs(report, 'killed')).toBeLessThan(5000)
-    expect(normalMs).toBeLessThan(10_000)
+    expect(openAfterMs(report, 'killed')).toBeLessThan(sizes.breakerOpenMsMax)
+    expect(normalMs).toBeLessThan(sizes.normalAgainMsMax)
   },
 )
