@@ -3,11 +3,12 @@
 import type { Http2ServerRequest, Http2ServerResponse, ServerHttp2Session } from 'node:http2'
 import { type AddressInfo, Server as NetServer, type Socket } from 'node:net'
 import type { GatewaySection } from '../../policy/gateway-section.ts'
+import type { RefusedConnection } from '../line-budget.ts'
 import type { GatewayResponse, Handler } from '../message.ts'
 import type { OwnedNames } from '../owned-names.ts'
 import { refusal } from '../refusal.ts'
 import type { ClientRequest } from './client-request.ts'
-import { Connections } from './connections.ts'
+import { Connections, UNKNOWN } from './connections.ts'
 import {
   type Certificates,
   type ClientServer,
@@ -27,6 +28,8 @@ export interface ListenerOptions {
   owned(): OwnedNames
   /** Told of an error that no stage should have thrown. */
   onError(error: unknown): void
+  /** Called for a connection that is closed because its client, or all clients, have too many. */
+  onRefused(reason: RefusedConnection, client: string): void
 }
 
 /** The highest id that a stream can have: https://www.rfc-editor.org/rfc/rfc9113#section-6.8 */
@@ -46,7 +49,9 @@ export class Listener {
 
   constructor(options: ListenerOptions) {
     this.#options = options
-    this.#connections = new Connections(options.section)
+    this.#connections = new Connections(options.section, (client) =>
+      options.onRefused('connectionsPerIpMax', client),
+    )
     this.#slowClients = new SlowClients(options.section.timeouts)
     this.#read = requestReader(options.section, options.owned, this.#slowClients)
     this.#http1Owner = this.#ownerOfHttp1()
@@ -125,8 +130,10 @@ export class Listener {
 
   #serve(): void {
     const server: NetServer = this.#server
-    const { tls, http2 } = this.#options.section
+    const { onRefused, section } = this.#options
+    const { tls, http2 } = section
     server.on('connection', (socket: Socket) => this.#connections.add(socket))
+    server.on('drop', (peer) => onRefused('connectionsMax', peer?.remoteAddress ?? UNKNOWN))
     server.on(tls === undefined ? 'connection' : 'secureConnection', (socket: Socket) => {
       if (tls === undefined || !http2) this.#addHttp1(socket)
     })

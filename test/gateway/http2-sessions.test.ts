@@ -1,0 +1,115 @@
+/** Connections of HTTP/2 clients: how long they count, and how they end. */
+
+import { execFile, execFileSync } from 'node:child_process'
+import { promisify } from 'node:util'
+import { describe, expect, test } from 'vitest'
+import { FrameClient, makeTls, requestFields } from '../hardening/frame-client.ts'
+import { LOOPBACK } from '../servers/ports.ts'
+import { until } from '../servers/until.ts'
+import { startTestGateway } from './test-gateway.ts'
+import { startUpstream } from './test-upstream.ts'
+
+const run = promisify(execFile)
+
+const CONNECTIONS = 60
+const PER_IP_MAX = 5
+
+/** Far below the drain time of 30 s that a connection would take if the gateway still had it. */
+const STOP_MS_MAX = 10_000
+
+type Answer = Parameters<typeof startUpstream>[0]
+
+async function start(gateway: object = {}, answer?: Answer) {
+  const upstream = await startUpstream(answer)
+  const { tls } = makeTls()
+  const policy = { gateway: { tls, ...gateway }, upstreams: { api: { targets: [upstream.url] } } }
+  return { upstream, gateway: await startTestGateway(policy) }
+}
+
+async function ask(client: FrameClient, path: string): Promise<number> {
+  const id = client.request(requestFields(path))
+  await until('it is answered', () => client.isClosed || client.answer(id).isEnded)
+  return client.answer(id).status
+}
+
+function curlHasHttp2(): boolean {
+  try {
+    return /^Features:.* HTTP2/m.test(execFileSync('curl', ['--version'], { encoding: 'utf8' }))
+  } catch {
+    return false
+  }
+}
+
+describe('a connection that its client closes', () => {
+  // node:http2 as a client sends GOAWAY first, and the server closes then by itself.
+  test.each([
+    ['with a closing alert', ({ socket }: FrameClient) => void socket.end()],
+    ['without a closing alert', ({ socket }: FrameClient) => void socket.destroy()],
+  ])('%s does not count any more', async (_name, leave) => {
+    const timeouts = { drain: '30s' }
+    const { gateway } = await start({ connectionsPerIpMax: PER_IP_MAX, timeouts })
+    const statuses = new Set<number>()
+    for (let count = 0; count < CONNECTIONS; count += 1) {
+      const client = await FrameClient.connect(gateway.port)
+      statuses.add(await ask(client, '/health'))
+      leave(client)
+      await until('it is closed', () => client.isClosed)
+    }
+    expect([...statuses]).toEqual([200])
+    const startMs = performance.now()
+    await gateway.close()
+    expect(performance.now() - startMs).toBeLessThan(STOP_MS_MAX)
+  })
+
+  // A curl that was built without HTTP/2 shows nothing here.
+  test.skipIf(!curlHasHttp2())('by curl does not count any more', async () => {
+    const timeouts = { drain: '30s' }
+    const { gateway } = await start({ connectionsPerIpMax: PER_IP_MAX, timeouts })
+    const url = `https://${LOOPBACK}:${gateway.port}/health`
+    const statuses = new Set<string>()
+    for (let count = 0; count < CONNECTIONS; count += 1) {
+      const options = ['-sk', '--http2', '-o', '/dev/null', '-w', '%{http_version} %{http_code}']
+      statuses.add((await run('curl', [...options, url])).stdout)
+    }
+    expect([...statuses]).toEqual(['2 200'])
+    const startMs = performance.now()
+    await gateway.close()
+    expect(performance.now() - startMs).toBeLessThan(STOP_MS_MAX)
+  })
+})
+
+describe('a connection too many', () => {
+  test('of one address has a line in the log, up to the bound of lines', async () => {
+    const upstream = await startUpstream()
+    const gateway = await startTestGateway({
+      gateway: { tls: makeTls().tls, connectionsPerIpMax: 1 },
+      upstreams: { api: { targets: [upstream.url] } },
+      log: { linesPerSecondMax: 2, nodeId: 'node-7' },
+    })
+    await FrameClient.connect(gateway.port)
+    for (let count = 0; count < 5; count += 1) {
+      await FrameClient.connect(gateway.port).catch(() => undefined)
+    }
+    await until('a second is over', () => gateway.loggedText().includes('log.left_out'))
+    const lines = gateway.logged()
+    expect(lines[0]).toMatchObject({
+      level: 'warn',
+      event: 'connection.refused',
+      client_id: expect.stringMatching(/^sha256:[0-9a-f]{16}$/),
+      reason: 'connectionsPerIpMax',
+      node_id: 'node-7',
+    })
+    expect(gateway.loggedText()).not.toContain(LOOPBACK)
+  })
+
+  test('of all clients has a line in the log', async () => {
+    const { gateway } = await start({ connectionsMax: 1 })
+    await FrameClient.connect(gateway.port)
+    await FrameClient.connect(gateway.port).catch(() => undefined)
+    await until('it is logged', () => gateway.logged().length > 0)
+    expect(gateway.logged()[0]).toMatchObject({
+      event: 'connection.refused',
+      reason: 'connectionsMax',
+    })
+  })
+})
