@@ -113,3 +113,41 @@ describe('a connection too many', () => {
     })
   })
 })
+
+describe('a gateway that stops', () => {
+  test('serves HTTP/2 while it is not ready, also on new connections', async () => {
+    const { gateway } = await start({ timeouts: { unready: '3s', drain: '30s' } })
+    const old = await FrameClient.connect(gateway.port)
+    expect(await ask(old, '/ready')).toBe(200)
+    const closed = gateway.close()
+    const fresh = await FrameClient.connect(gateway.port)
+    for (const client of [old, fresh]) {
+      expect(await ask(client, '/ready')).toBe(503)
+      expect(await ask(client, '/')).toBe(200)
+      expect(client.goAway).toBeUndefined()
+    }
+    await closed
+    await until('both were sent away', () => old.goAway === 0 && fresh.goAway === 0)
+  })
+
+  test('names the last stream that it serves, so that later ones can be retried', async () => {
+    let end = () => {}
+    const answer: Answer = (_request, response) => {
+      end = () => void response.end('late')
+    }
+    const { upstream, gateway } = await start({ timeouts: { drain: '30s' } }, answer)
+    const client = await FrameClient.connect(gateway.port)
+    const served = client.request(requestFields('/served'))
+    await until('it is under way', () => upstream.seen.length === 1)
+    const closed = gateway.close()
+    await until('GOAWAY is here', () => client.goAway !== undefined)
+    expect(client.lastStream).toBe(served)
+    client.request(requestFields('/ignored'))
+    end()
+    await until('it is answered', () => client.answer(served).isEnded)
+    expect(client.answer(served)).toMatchObject({ status: 200, body: 'late' })
+    client.socket.end()
+    await closed
+    expect(upstream.seen).toHaveLength(1)
+  })
+})

@@ -48,6 +48,8 @@ export class FrameClient {
   readonly socket: TLSSocket
   /** The code of a GOAWAY; undefined where there was none. */
   goAway: number | undefined
+  /** The last stream that the server has served by its GOAWAY. */
+  lastStream: number | undefined
   isClosed = false
   readonly #answers = new Map<number, StreamAnswer>()
   readonly #decoder = new HpackDecoder()
@@ -148,6 +150,7 @@ export class FrameClient {
       answer.isEnded = true
     } else if (type === frameTypes.goAway) {
       this.goAway = payload.readUInt32BE(4)
+      this.lastStream = payload.readUInt32BE(0)
     } else if (type === frameTypes.settings && (flag & flags.ack) === 0) {
       this.send(frame(frameTypes.settings, flags.ack, 0, Buffer.alloc(0)))
     }

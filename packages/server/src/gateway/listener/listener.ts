@@ -17,6 +17,7 @@ import {
 } from './create-server.ts'
 import { Http1Connection, type Http1Owner } from './http1/http1-connection.ts'
 import { Http2Channel } from './http2/http2-channel.ts'
+import { Http2Session } from './http2/http2-session.ts'
 import { type ReadRequest, requestReader } from './read-request.ts'
 import { SlowClients } from './slow-clients.ts'
 
@@ -32,20 +33,18 @@ export interface ListenerOptions {
   onRefused(reason: RefusedConnection, client: string): void
 }
 
-/** The highest id that a stream can have: https://www.rfc-editor.org/rfc/rfc9113#section-6.8 */
-const STREAM_ID_MAX = 2 ** 31 - 1
-
 export class Listener {
   readonly #options: ListenerOptions
   readonly #server: ClientServer
   readonly #connections: Connections
   readonly #slowClients: SlowClients
-  readonly #sessions = new Set<ServerHttp2Session>()
+  readonly #sessions = new Set<Http2Session>()
   readonly #http1Connections = new Set<Http1Connection>()
   readonly #http1Owner: Http1Owner
   readonly #read: ReadRequest
   #address: AddressInfo | undefined
   #isDraining = false
+  #isClosing = false
 
   constructor(options: ListenerOptions) {
     this.#options = options
@@ -86,20 +85,23 @@ export class Listener {
     if ('setSecureContext' in server) server.setSecureContext(secureContext(certificates, tls))
   }
 
-  /** Requests are served on, and every answer asks its client to connect anew, elsewhere. */
+  /**
+   * Every response over HTTP/1 closes its connection from now on. HTTP/2 has no such word for one
+   * response: after GOAWAY a client opens no stream, so its connections go on until `close`.
+   */
   startDraining(): void {
     this.#isDraining = true
-    for (const session of this.#sessions) sendAway(session)
   }
 
   /** Ends when all requests have ended, at the latest when the time is over. */
   async close(drainMs: number): Promise<void> {
     this.#isDraining = true
+    this.#isClosing = true
     // Not that of a subclass, which would cut connections off without having asked.
     const closed = new Promise<void>((resolve) => {
       NetServer.prototype.close.call(this.#server, () => resolve())
     })
-    for (const session of this.#sessions) session.close()
+    for (const session of this.#sessions) session.sendAway()
     for (const connection of this.#http1Connections) connection.closeIfIdle()
     const timer = setTimeout(() => this.#connections.destroyAll(), drainMs)
     await closed
@@ -161,13 +163,10 @@ export class Listener {
   }
 
   #addSession(session: ServerHttp2Session): void {
-    this.#sessions.add(session)
-    session.on('error', () => session.destroy())
-    // A client that has ended its side cannot open a window, so a blocked response never ends.
-    session.socket.once('end', () => session.destroy())
-    session.once('close', () => this.#sessions.delete(session))
-    session.setTimeout(this.#options.section.timeouts.keepAlive, () => session.close())
-    if (this.#isDraining) sendAway(session)
+    const one = new Http2Session(session, this.#options.section.timeouts.keepAlive)
+    this.#sessions.add(one)
+    session.once('close', () => this.#sessions.delete(one))
+    if (this.#isClosing) one.sendAway()
   }
 
   #takeHttp2(incoming: Http2ServerRequest, outgoing: Http2ServerResponse): void {
@@ -217,9 +216,4 @@ export class Listener {
     if (response instanceof Promise) response.then(finish, failed)
     else finish(response)
   }
-}
-
-/** One that has just ended may not have told so yet, and would throw. */
-function sendAway(session: ServerHttp2Session): void {
-  if (!session.destroyed && !session.closed) session.goaway(0, STREAM_ID_MAX)
 }
