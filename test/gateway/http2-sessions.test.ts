@@ -151,3 +151,40 @@ describe('a gateway that stops', () => {
     expect(upstream.seen).toHaveLength(1)
   })
 })
+
+describe('a method over HTTP/2', () => {
+  test.each([
+    ['post', 400],
+    ['Post', 400],
+    ['FOO', 400],
+    ['PRI', 400],
+    ['A'.repeat(5_000), 400],
+    ['TRACE', 405],
+  ])('%s is answered with %i', async (method, status) => {
+    const { upstream, gateway } = await start()
+    const client = await FrameClient.connect(gateway.port)
+    const id = client.request(requestFields('/login', [':method', method]))
+    await until('it is answered', () => client.answer(id).isEnded)
+    expect(client.answer(id).status).toBe(status)
+    expect(upstream.seen).toHaveLength(0)
+  })
+
+  test('cannot pass a limit in other letters', async () => {
+    const upstream = await startUpstream()
+    const match = { path: '/login', methods: ['POST'] }
+    const gateway = await startTestGateway({
+      gateway: { tls: makeTls().tls },
+      upstreams: { api: { targets: [upstream.url] } },
+      limits: [{ name: 'one', match, key: 'ip', limit: 1, per: '1h', algorithm: 'fixedWindow' }],
+    })
+    const client = await FrameClient.connect(gateway.port)
+    const statuses: number[] = []
+    for (const method of ['POST', 'POST', 'post', 'pOST']) {
+      const id = client.request(requestFields('/login', [':method', method]))
+      await until('it is answered', () => client.answer(id).isEnded)
+      statuses.push(client.answer(id).status)
+    }
+    expect(statuses).toEqual([200, 429, 400, 400])
+    expect(upstream.seen).toHaveLength(1)
+  })
+})

@@ -2,6 +2,7 @@
 
 import type { HeaderChanges, RouteSection } from '../../policy/gateway-section.ts'
 import { PathPatterns } from '../../policy/path-pattern.ts'
+import { withHead } from '../../policy/request-match.ts'
 import type { GatewayRequest, Stage } from '../message.ts'
 import { refusal } from '../refusal.ts'
 import type { Upstream } from '../upstreams/upstream.ts'
@@ -49,7 +50,7 @@ function ruleOf(section: RouteSection, upstreams: ReadonlyMap<string, Upstream>)
   const upstream = upstreams.get(section.upstream)
   if (upstream === undefined) throw new Error(`there is no upstream ${section.upstream}`)
   return {
-    methods: match.methods === undefined ? undefined : new Set(match.methods),
+    methods: match.methods === undefined ? undefined : new Set(withHead(match.methods)),
     host: match.host,
     route: {
       upstream,
