@@ -169,6 +169,27 @@ describe('a method over HTTP/2', () => {
     expect(upstream.seen).toHaveLength(0)
   })
 
+  test('that is CONNECT is answered with 405, and its lines in the log are bounded', async () => {
+    const upstream = await startUpstream()
+    const gateway = await startTestGateway({
+      gateway: { tls: makeTls().tls },
+      upstreams: { api: { targets: [upstream.url] } },
+      log: { linesPerSecondMax: 2 },
+    })
+    const client = await FrameClient.connect(gateway.port)
+    const connect = () =>
+      client.request([
+        [':method', 'CONNECT'],
+        [':authority', 'a.example:1'],
+      ])
+    const ids = Array.from({ length: 50 }, connect)
+    await until('all are answered', () => ids.every((id) => client.answer(id).isEnded))
+    expect(new Set(ids.map((id) => client.answer(id).status))).toEqual(new Set([405]))
+    const refused = gateway.logged().filter(({ event }) => event === 'gateway.refused')
+    expect(refused.length).toBeLessThan(25)
+    expect(gateway.loggedText()).not.toContain('gateway.error')
+  })
+
   test('cannot pass a limit in other letters', async () => {
     const upstream = await startUpstream()
     const match = { path: '/login', methods: ['POST'] }

@@ -182,7 +182,9 @@ export class Listener {
       }
       const { method, url, rawHeaders: fields, authority, stream } = incoming
       const hasBody = !stream.endAfterHeaders
-      const wire = { method, target: url, fields, version: '2', authority, hasBody } as const
+      // A CONNECT has no path.
+      const target = url ?? ''
+      const wire = { method, target, fields, version: '2', authority, hasBody } as const
       const request = this.#read.request(wire, this.#read.head(wire), channel, connection)
       channel.follow(request, connection)
       this.#handle(request)
