@@ -1,9 +1,19 @@
 /** Connections of HTTP/2 clients: how long they count, and how they end. */
 
 import { execFile, execFileSync } from 'node:child_process'
+import { once } from 'node:events'
+import { connect as connectTcp } from 'node:net'
+import { connect } from 'node:tls'
 import { promisify } from 'node:util'
-import { describe, expect, test } from 'vitest'
-import { FrameClient, makeTls, requestFields } from '../hardening/frame-client.ts'
+import { describe, expect, onTestFinished, test } from 'vitest'
+import {
+  flags,
+  frame,
+  frameTypes,
+  PREFACE,
+  settingsFrame,
+} from '../../packages/server/src/rls/http2/frames.ts'
+import { block, FrameClient, makeTls, requestFields } from '../hardening/frame-client.ts'
 import { LOOPBACK } from '../servers/ports.ts'
 import { until } from '../servers/until.ts'
 import { startTestGateway } from './test-gateway.ts'
@@ -207,5 +217,105 @@ describe('a method over HTTP/2', () => {
     }
     expect(statuses).toEqual([200, 429, 400, 400])
     expect(upstream.seen).toHaveLength(1)
+  })
+})
+
+describe('a client that holds a connection', () => {
+  const halfHead = (client: FrameClient) => {
+    const head = block(requestFields('/'))
+    client.send(frame(frameTypes.headers, flags.endStream, client.newStream(), head))
+  }
+  const partOfFrame = (client: FrameClient) => {
+    const head = block(requestFields('/'))
+    const all = flags.endStream | flags.endHeaders
+    client.send(frame(frameTypes.headers, all, client.newStream(), head).subarray(0, 30))
+  }
+  const nothing = () => undefined
+
+  test.each([
+    ['with half a header block', halfHead],
+    ['with a part of a header frame', partOfFrame],
+    ['with its preface only', nothing],
+  ])('%s is disconnected after timeouts.headers', async (_name, hold) => {
+    const { gateway } = await start({ timeouts: { headers: '400ms', drain: '30s' } })
+    const client = await FrameClient.connect(gateway.port)
+    hold(client)
+    await until('it is closed', () => client.isClosed)
+  })
+
+  test.each([
+    ['with half a header block', halfHead],
+    ['with a part of a header frame', partOfFrame],
+  ])('%s behind a request is disconnected after timeouts.headers', async (_name, hold) => {
+    const { gateway } = await start({ timeouts: { headers: '400ms', drain: '30s' } })
+    const client = await FrameClient.connect(gateway.port)
+    expect(await ask(client, '/health')).toBe(200)
+    hold(client)
+    await until('it is closed', () => client.isClosed)
+  })
+
+  test.each([
+    ['no preface', ''],
+    ['a part of the preface', 'PRI * HTTP/2.0'],
+  ])('with %s is disconnected after timeouts.headers', async (_name, text) => {
+    const { gateway } = await start({ timeouts: { headers: '400ms' } })
+    const socket = connect({
+      port: gateway.port,
+      host: LOOPBACK,
+      ALPNProtocols: ['h2'],
+      rejectUnauthorized: false,
+    })
+    onTestFinished(() => void socket.destroy())
+    socket.on('error', nothing).resume()
+    await once(socket, 'secureConnect')
+    for (const letter of text) socket.write(letter)
+    await until('it is closed', () => socket.closed)
+  })
+
+  test('by not closing its side after GOAWAY is disconnected', async () => {
+    const { gateway } = await start({ timeouts: { keepAlive: '300ms', drain: '30s' } })
+    const raw = connectTcp({ port: gateway.port, host: LOOPBACK, allowHalfOpen: true })
+    const options = { ALPNProtocols: ['h2'], rejectUnauthorized: false, allowHalfOpen: true }
+    const socket = connect({ ...options, socket: raw })
+    onTestFinished(() => void raw.destroy())
+    let isGone = false
+    socket.on('error', nothing).resume()
+    raw.on('error', nothing)
+    await once(socket, 'secureConnect')
+    const head = block(requestFields('/health'))
+    const all = flags.endStream | flags.endHeaders
+    socket.write(
+      Buffer.concat([PREFACE, settingsFrame([]), frame(frameTypes.headers, all, 1, head)]),
+    )
+    await once(socket, 'end')
+    // Writes are answered with a reset once the gateway has closed the socket.
+    await until('it is closed', () => {
+      if (!isGone) raw.write('x', (error) => (isGone = error !== undefined && error !== null))
+      return isGone
+    })
+  })
+
+  test('is not one whose long response is under way', async () => {
+    const answer: Answer = (_request, response) =>
+      void setTimeout(() => response.end('late'), 2_000)
+    const { gateway } = await start({ timeouts: { headers: '200ms' } }, answer)
+    const client = await FrameClient.connect(gateway.port)
+    const id = client.request(requestFields('/'))
+    await until('it is answered', () => client.isClosed || client.answer(id).isEnded)
+    expect(client.answer(id)).toMatchObject({ status: 200, body: 'late' })
+    expect(await ask(client, '/health')).toBe(200)
+  })
+
+  test('is not one whose malformed request was reset', async () => {
+    const answer: Answer = (_request, response) =>
+      void setTimeout(() => response.end('late'), 2_000)
+    const { gateway } = await start({ timeouts: { headers: '200ms' } }, answer)
+    const client = await FrameClient.connect(gateway.port)
+    client.answersPings = true
+    const id = client.request(requestFields('/'))
+    const malformed = client.request(requestFields('/', ['X-Upper', '1']))
+    await until('it is reset', () => client.answer(malformed).reset !== undefined)
+    await until('it is answered', () => client.isClosed || client.answer(id).isEnded)
+    expect(client.answer(id)).toMatchObject({ status: 200, body: 'late' })
   })
 })

@@ -51,6 +51,8 @@ export class FrameClient {
   /** The last stream that the server has served by its GOAWAY. */
   lastStream: number | undefined
   isClosed = false
+  /** Whether it answers PING, as every client does that does not try to harm. */
+  answersPings = false
   readonly #answers = new Map<number, StreamAnswer>()
   readonly #decoder = new HpackDecoder()
   #rest = Buffer.alloc(0)
@@ -153,6 +155,9 @@ export class FrameClient {
       this.lastStream = payload.readUInt32BE(0)
     } else if (type === frameTypes.settings && (flag & flags.ack) === 0) {
       this.send(frame(frameTypes.settings, flags.ack, 0, Buffer.alloc(0)))
+    }
+    if (type === frameTypes.ping && (flag & flags.ack) === 0 && this.answersPings) {
+      this.send(frame(frameTypes.ping, flags.ack, 0, payload))
     }
     const mayEnd = type === frameTypes.headers || type === frameTypes.data
     if (mayEnd && (flag & flags.endStream) !== 0) answer.isEnded = true

@@ -128,6 +128,7 @@ export class Listener {
   readonly #look = (nowMs: number) => {
     this.#connections.look(nowMs)
     for (const connection of this.#http1Connections) connection.look(nowMs)
+    for (const session of this.#sessions) session.look(nowMs)
   }
 
   #serve(): void {
@@ -140,7 +141,14 @@ export class Listener {
       if (tls === undefined || !http2) this.#addHttp1(socket)
     })
     server.on('unknownProtocol', (socket: Socket) => this.#addHttp1(socket))
-    server.on('session', (session: ServerHttp2Session) => this.#addSession(session))
+    // A session is created during this event, and does not give its socket out.
+    let secured: Socket | undefined
+    server.prependListener('secureConnection', (socket: Socket) => {
+      secured = socket
+    })
+    server.on('session', (session: ServerHttp2Session) => {
+      if (secured !== undefined) this.#addSession(session, secured)
+    })
     server.on('sessionError', () => undefined)
     const take = (incoming: Http2ServerRequest, outgoing: Http2ServerResponse) =>
       this.#takeHttp2(incoming, outgoing)
@@ -162,8 +170,8 @@ export class Listener {
     socket.once('close', () => this.#http1Connections.delete(connection))
   }
 
-  #addSession(session: ServerHttp2Session): void {
-    const one = new Http2Session(session, this.#options.section.timeouts.keepAlive)
+  #addSession(session: ServerHttp2Session, socket: Socket): void {
+    const one = new Http2Session(session, socket, this.#options.section.timeouts)
     this.#sessions.add(one)
     session.once('close', () => this.#sessions.delete(one))
     if (this.#isClosing) one.sendAway()

@@ -1,16 +1,45 @@
-/** A connection of a client that speaks HTTP/2: when it ends. Its requests are read elsewhere. */
+/**
+ * A connection of a client that speaks HTTP/2: when it ends. Its requests are read elsewhere.
+ *
+ * node:http2 reports a stream when its header block is complete, and does not report bytes before.
+ * nghttp2 counts the stream from the first frame of the block, which shows that one is under way.
+ */
 
-import type { ServerHttp2Session } from 'node:http2'
+import type { ServerHttp2Session, ServerHttp2Stream } from 'node:http2'
+import type { Socket } from 'node:net'
+
+export interface Http2Timeouts {
+  /** For a header block to arrive, and from a new connection to the first one. */
+  readonly headers: number
+  /** Without any activity. */
+  readonly keepAlive: number
+}
+
+/** Long enough for GOAWAY to arrive; a client that does not close its side then is disconnected. */
+const LINGER_MS = 2_000
 
 export class Http2Session {
   readonly #session: ServerHttp2Session
+  readonly #socket: Socket
+  readonly #timeouts: Http2Timeouts
+  readonly #startMs = performance.now()
+  /** The last stream whose header block is known to be complete. */
+  #lastComplete = 0
+  /** The time of the look that found a header block under way. */
+  #blockSinceMs: number | undefined
+  /** The time of the look that found the session closed, while its socket is still open. */
+  #closedSinceMs: number | undefined
 
-  constructor(session: ServerHttp2Session, keepAliveMs: number) {
+  /** `socket` is that of TLS, which the session does not give out. */
+  constructor(session: ServerHttp2Session, socket: Socket, timeouts: Http2Timeouts) {
     this.#session = session
+    this.#socket = socket
+    this.#timeouts = timeouts
     session.on('error', () => session.destroy())
     // A client that has ended its side cannot open a window, so a blocked response never ends.
     session.socket.once('end', () => session.destroy())
-    session.setTimeout(keepAliveMs, () => session.close())
+    session.on('stream', this.#onStream)
+    session.setTimeout(timeouts.keepAlive, () => this.sendAway())
   }
 
   /**
@@ -21,5 +50,39 @@ export class Http2Session {
    */
   sendAway(): void {
     if (!this.#session.destroyed) this.#session.close()
+  }
+
+  /** Ends a connection that has taken too long. */
+  look(nowMs: number): void {
+    const hasBegun = this.#lastComplete > 0
+    if (this.#session.destroyed) {
+      this.#closedSinceMs ??= nowMs
+      if (nowMs - this.#closedSinceMs > LINGER_MS) this.#socket.destroy()
+    } else if (this.#isBlockLate(nowMs)) this.#socket.destroy()
+    else if (!hasBegun && nowMs - this.#startMs > this.#timeouts.headers) this.#session.destroy()
+  }
+
+  readonly #onStream = ({ id = 0 }: ServerHttp2Stream) => {
+    this.#lastComplete = id
+  }
+
+  #isBlockLate(nowMs: number): boolean {
+    const { lastProcStreamID: last = 0 } = this.#session.state
+    if (last <= this.#lastComplete) this.#blockSinceMs = undefined
+    else if (this.#blockSinceMs === undefined) {
+      this.#blockSinceMs = nowMs
+      this.#askAbout(last)
+    }
+    return this.#blockSinceMs !== undefined && nowMs - this.#blockSinceMs > this.#timeouts.headers
+  }
+
+  /**
+   * A stream that is refused is not reported either. No frame may stand within a header block, so a
+   * client that answers a PING has ended the block. https://www.rfc-editor.org/rfc/rfc9113#section-4.3
+   */
+  #askAbout(last: number): void {
+    this.#session.ping((error) => {
+      if (error === null) this.#lastComplete = Math.max(this.#lastComplete, last)
+    })
   }
 }
