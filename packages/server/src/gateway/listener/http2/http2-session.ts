@@ -78,7 +78,8 @@ export class Http2Session {
 
   /**
    * A stream that is refused is not reported either. No frame may stand within a header block, so a
-   * client that answers a PING has ended the block. https://www.rfc-editor.org/rfc/rfc9113#section-4.3
+   * client that answers a PING has ended the block.
+   * https://www.rfc-editor.org/rfc/rfc9113#section-4.3
    */
   #askAbout(last: number): void {
     this.#session.ping((error) => {
