@@ -62,8 +62,8 @@ export class ChunkedReader {
   }
 
   /**
-   * Returns where the body ended, or the length of the piece, which it may change before that. If it
-   * throws, the bytes of this piece are not handed on.
+   * Returns where the body ended, or the length of the piece, whose bytes before that it may change.
+   * If it throws, no bytes of this piece are handed on.
    */
   read(piece: Buffer, start: number): number {
     let at = start

@@ -1,6 +1,11 @@
 /** Where clients connect. Reads their requests, hands them on, and writes what comes back. */
 
-import type { Http2ServerRequest, Http2ServerResponse, ServerHttp2Session } from 'node:http2'
+import type {
+  Http2ServerRequest,
+  Http2ServerResponse,
+  Http2Session as NodeSession,
+  ServerHttp2Session,
+} from 'node:http2'
 import { type AddressInfo, Server as NetServer, type Socket } from 'node:net'
 import type { GatewaySection } from '../../policy/gateway-section.ts'
 import type { RefusedConnection } from '../line-budget.ts'
@@ -38,7 +43,7 @@ export class Listener {
   readonly #server: ClientServer
   readonly #connections: Connections
   readonly #slowClients: SlowClients
-  readonly #sessions = new Set<Http2Session>()
+  readonly #sessions = new Map<NodeSession, Http2Session>()
   readonly #http1Connections = new Set<Http1Connection>()
   readonly #http1Owner: Http1Owner
   readonly #read: ReadRequest
@@ -101,7 +106,7 @@ export class Listener {
     const closed = new Promise<void>((resolve) => {
       NetServer.prototype.close.call(this.#server, () => resolve())
     })
-    for (const session of this.#sessions) session.sendAway()
+    for (const session of this.#sessions.values()) session.sendAway()
     for (const connection of this.#http1Connections) connection.closeIfIdle()
     const timer = setTimeout(() => this.#connections.destroyAll(), drainMs)
     await closed
@@ -128,7 +133,7 @@ export class Listener {
   readonly #look = (nowMs: number) => {
     this.#connections.look(nowMs)
     for (const connection of this.#http1Connections) connection.look(nowMs)
-    for (const session of this.#sessions) session.look(nowMs)
+    for (const session of this.#sessions.values()) session.look(nowMs)
   }
 
   #serve(): void {
@@ -172,13 +177,16 @@ export class Listener {
 
   #addSession(session: ServerHttp2Session, socket: Socket): void {
     const one = new Http2Session(session, socket, this.#options.section.timeouts)
-    this.#sessions.add(one)
-    session.once('close', () => this.#sessions.delete(one))
+    this.#sessions.set(session, one)
+    session.once('close', () => this.#sessions.delete(session))
     if (this.#isClosing) one.sendAway()
   }
 
   #takeHttp2(incoming: Http2ServerRequest, outgoing: Http2ServerResponse): void {
+    const { session } = incoming.stream
+    const owner = session && this.#sessions.get(session)
     const channel = new Http2Channel(incoming, outgoing, {
+      onFrame: (bytes) => owner?.countFrame(bytes),
       slowClients: this.#slowClients,
       sendMs: this.#options.section.timeouts.send,
     })

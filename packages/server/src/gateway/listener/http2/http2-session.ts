@@ -5,7 +5,7 @@
  * nghttp2 counts the stream from the first frame of the block, which shows that one is under way.
  */
 
-import type { ServerHttp2Session, ServerHttp2Stream } from 'node:http2'
+import { constants, type ServerHttp2Session, type ServerHttp2Stream } from 'node:http2'
 import type { Socket } from 'node:net'
 
 export interface Http2Timeouts {
@@ -18,6 +18,15 @@ export interface Http2Timeouts {
 /** Long enough for GOAWAY to arrive; a client that does not close its side then is disconnected. */
 const LINGER_MS = 2_000
 
+/** Larger frames cost less time than their bytes take on a fast network. */
+const SMALL_FRAME_BYTES_MAX = 64
+
+/** Small frames up to here are free: a body that a client writes in single bytes by mistake. */
+const SMALL_FRAMES_MAX = 2_000
+
+/** More than messages that people or devices cause; 100 such connections take a third of a core. */
+const SMALL_FRAMES_PER_SECOND = 1_000
+
 export class Http2Session {
   readonly #session: ServerHttp2Session
   readonly #socket: Socket
@@ -29,6 +38,8 @@ export class Http2Session {
   #blockSinceMs: number | undefined
   /** The time of the look that found the session closed, while its socket is still open. */
   #closedSinceMs: number | undefined
+
+  readonly #smallFrames = new FrameBudget(SMALL_FRAMES_MAX, SMALL_FRAMES_PER_SECOND)
 
   /** `socket` is that of TLS, which the session does not give out. */
   constructor(session: ServerHttp2Session, socket: Socket, timeouts: Http2Timeouts) {
@@ -50,6 +61,14 @@ export class Http2Session {
    */
   sendAway(): void {
     if (!this.#session.destroyed) this.#session.close()
+  }
+
+  /** Counts a frame of a body. Too many small ones end the connection. */
+  countFrame(bytes: number): void {
+    if (bytes > SMALL_FRAME_BYTES_MAX || this.#smallFrames.take()) return
+    if (this.#session.destroyed) return
+    const error = new Error('the client sends too many small frames')
+    this.#session.destroy(error, constants.NGHTTP2_ENHANCE_YOUR_CALM)
   }
 
   /** Ends a connection that has taken too long. */
@@ -85,5 +104,32 @@ export class Http2Session {
     this.#session.ping((error) => {
       if (error === null) this.#lastComplete = Math.max(this.#lastComplete, last)
     })
+  }
+}
+
+/** A token bucket; its clock is read only when it is empty. */
+class FrameBudget {
+  readonly #max: number
+  readonly #perSecond: number
+  #left: number
+  #sinceMs = performance.now()
+
+  constructor(max: number, perSecond: number) {
+    this.#max = max
+    this.#perSecond = perSecond
+    this.#left = max
+  }
+
+  take(): boolean {
+    if (this.#left < 1) this.#refill(performance.now())
+    if (this.#left < 1) return false
+    this.#left -= 1
+    return true
+  }
+
+  #refill(nowMs: number): void {
+    const earned = ((nowMs - this.#sinceMs) / 1_000) * this.#perSecond
+    this.#left = Math.min(this.#max, this.#left + earned)
+    this.#sinceMs = nowMs
   }
 }
