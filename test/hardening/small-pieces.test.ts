@@ -1,4 +1,4 @@
-/** Bodies in pieces of one byte, which must not cost others their time. */
+/** Small pieces and resets, which cost a client nothing and must not cost others their time. */
 
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { connect } from 'node:net'
@@ -9,7 +9,7 @@ import { startTestGateway } from '../gateway/test-gateway.ts'
 import { startRawUpstream, startUpstream } from '../gateway/test-upstream.ts'
 import { LOOPBACK } from '../servers/ports.ts'
 import { until } from '../servers/until.ts'
-import { block, FrameClient, makeTls, requestFields } from './frame-client.ts'
+import { block, FrameClient, makeTls, requestFields, resetFrame } from './frame-client.ts'
 
 const BYTES = 400_000
 
@@ -94,5 +94,29 @@ describe('a body in HTTP/2 frames of one byte', () => {
     await until('another is served', () => other.isOver(health))
     expect(other.answer(health).status).toBe(200)
     expect(gateway.loggedText()).not.toContain('gateway.error')
+  })
+})
+
+describe('a client that resets its streams', () => {
+  test('is disconnected after twice the streams that it may have open', async () => {
+    const streamsMax = 20
+    const upstream = await startUpstream()
+    const gateway = await startTestGateway({
+      gateway: { tls: makeTls().tls, streamsMax },
+      upstreams: { api: { targets: [upstream.url] } },
+    })
+    const client = await FrameClient.connect(gateway.port)
+    const get = block(requestFields('/'))
+    const all = flags.endHeaders | flags.endStream
+    const open = () => {
+      const id = client.newStream()
+      client.send(frame(frameTypes.headers, all, id, get), resetFrame(id))
+    }
+    for (let count = 0; count < 2 * streamsMax; count += 1) open()
+    const id = client.request(requestFields('/health'))
+    await until('it is served', () => client.isOver(id))
+    expect(client.answer(id).status).toBe(200)
+    for (let count = 0; count < 20 * streamsMax; count += 1) open()
+    await until('it is closed', () => client.isClosed || client.goAway !== undefined)
   })
 })

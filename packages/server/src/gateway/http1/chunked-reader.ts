@@ -62,7 +62,7 @@ export class ChunkedReader {
   }
 
   /**
-   * Returns where the body ended, or the length of the piece, whose bytes before that it may change.
+   * Returns where the body ended, or the length of the piece. Bytes before that may change.
    * If it throws, no bytes of this piece are handed on.
    */
   read(piece: Buffer, start: number): number {

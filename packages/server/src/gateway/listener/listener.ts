@@ -155,8 +155,11 @@ export class Listener {
       if (secured !== undefined) this.#addSession(session, secured)
     })
     server.on('sessionError', () => undefined)
-    const take = (incoming: Http2ServerRequest, outgoing: Http2ServerResponse) =>
-      this.#takeHttp2(incoming, outgoing)
+    const take = (incoming: Http2ServerRequest, outgoing: Http2ServerResponse) => {
+      const { session } = incoming.stream
+      const owner = session && this.#sessions.get(session)
+      owner?.turns.add(() => this.#takeHttp2(incoming, outgoing, owner))
+    }
     for (const event of ['request', 'checkContinue', 'checkExpectation', 'connect']) {
       server.on(event, take)
     }
@@ -182,11 +185,15 @@ export class Listener {
     if (this.#isClosing) one.sendAway()
   }
 
-  #takeHttp2(incoming: Http2ServerRequest, outgoing: Http2ServerResponse): void {
-    const { session } = incoming.stream
-    const owner = session && this.#sessions.get(session)
+  #takeHttp2(
+    incoming: Http2ServerRequest,
+    outgoing: Http2ServerResponse,
+    session: Http2Session,
+  ): void {
+    // The client may have reset it while it waited for its turn.
+    if (incoming.stream.destroyed) return
     const channel = new Http2Channel(incoming, outgoing, {
-      onFrame: (bytes) => owner?.countFrame(bytes),
+      onFrame: (bytes) => session.countFrame(bytes),
       slowClients: this.#slowClients,
       sendMs: this.#options.section.timeouts.send,
     })

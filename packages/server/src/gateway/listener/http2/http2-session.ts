@@ -7,6 +7,7 @@
 
 import { constants, type ServerHttp2Session, type ServerHttp2Stream } from 'node:http2'
 import type { Socket } from 'node:net'
+import { Turns } from './turns.ts'
 
 export interface Http2Timeouts {
   /** For a header block to arrive, and from a new connection to the first one. */
@@ -31,6 +32,8 @@ export class Http2Session {
   readonly #session: ServerHttp2Session
   readonly #socket: Socket
   readonly #timeouts: Http2Timeouts
+  /** When its requests are handled. */
+  readonly turns = new Turns()
   readonly #startMs = performance.now()
   /** The last stream whose header block is known to be complete. */
   #lastComplete = 0
