@@ -1,6 +1,6 @@
 /**
- * Names of header fields that the gateway reads or sets. Other servers take `X_Tenant` and
- * `X.Tenant` for `X-Tenant`; under such a name nothing of a client gets through, because the
+ * Names of header fields that the gateway reads or sets. Other servers take `X_Tenant`,
+ * `X.Tenant` and `X~Tenant` for `X-Tenant`; under such a name nothing of a client gets through, because the
  * upstream would read what no limit has seen.
  */
 
@@ -33,8 +33,11 @@ export class OwnedNames {
   }
 }
 
+/** CGI makes an underscore of each of these: `X!Tenant` is HTTP_X_TENANT to some servers. */
+const otherThanPlain = /[^0-9A-Za-z-]/
+
 export function plainName(name: string): string {
-  return name.includes('_') || name.includes('.') ? name.replaceAll(/[_.]/g, '-') : name
+  return otherThanPlain.test(name) ? name.replaceAll(/[^0-9A-Za-z-]/g, '-') : name
 }
 
 export function ownedNames({ auth, routes, limits = [] }: NamingSections): OwnedNames {

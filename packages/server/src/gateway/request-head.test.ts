@@ -35,6 +35,7 @@ describe('cleanHead', () => {
     ...['X_Forwarded_For', 'X.Forwarded.For', 'x_forwarded-FOR', 'X-Forwarded_Host', 'X_Real_IP'],
     ...['x.real.ip', 'X-Tidegate-User', 'x_tidegate_user', 'X.Tidegate.Key', 'x-tidegate-new'],
     ...['X_API_Key', 'x.api.key', 'x-api_key', 'X_Set_By_Us', 'x-set.by-us'],
+    ...['X!Api!Key', 'x~forwarded~for', 'X*Set+By^Us', "x'tidegate|user", 'Content~Length'],
     ...['Transfer_Encoding', 'Content_Length', 'content.length', 'Content_Type', 'Keep-Alive'],
     ...['Proxy-Connection', 'Proxy-Authorization', 'Upgrade', 'HTTP2-Settings', 'Expect'],
   ])('does not forward %s', (name) => expect(kept(name, 'x')).toEqual([]))
