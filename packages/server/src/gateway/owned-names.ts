@@ -16,15 +16,23 @@ export interface NamingSections {
 export class OwnedNames {
   readonly #names: ReadonlySet<string>
   readonly #plain: ReadonlySet<string>
+  readonly #keys: ReadonlySet<string>
 
-  constructor(names: readonly string[]) {
+  /** `keys` are those of the names whose values are keys of limits or of clients. */
+  constructor(names: readonly string[], keys: readonly string[] = []) {
     this.#names = new Set(names)
+    this.#keys = new Set(keys)
     this.#plain = new Set(names.map(plainName))
   }
 
   /** Whether some spelling of it is one of them. */
   has(plain: string): boolean {
     return this.#plain.has(plain)
+  }
+
+  /** Whether its value is a key, of which a request has one. */
+  isKey(name: string): boolean {
+    return this.#keys.has(name)
   }
 
   /** Whether it is another spelling of one of them. */
@@ -46,11 +54,16 @@ export function ownedNames({ auth, routes, limits = [] }: NamingSections): Owned
     ...(requestHeaders?.remove ?? []),
   ])
   const key = auth.apiKeys?.header ?? 'x-api-key'
-  return new OwnedNames([key, ...changed, ...limits.flatMap(namesRead)])
+  const keys = [key, ...limits.flatMap(keysRead)]
+  return new OwnedNames([...keys, ...changed, ...limits.flatMap(namesRead)], keys)
 }
 
-function namesRead({ match, key, otherwise, cost }: LimitSection): string[] {
-  const names = [...matched(match), ...keyed(key), ...(otherwise ? keyed(otherwise) : [])]
+function keysRead({ key, otherwise }: LimitSection): string[] {
+  return [...keyed(key), ...(otherwise ? keyed(otherwise) : [])]
+}
+
+function namesRead({ match, cost }: LimitSection): string[] {
+  const names = matched(match)
   if (typeof cost === 'number') return names
   if (Array.isArray(cost)) return [...names, ...cost.flatMap((rule) => matched(rule.match))]
   return [...names, cost.header]

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest'
 import { OwnedNames } from './owned-names.ts'
 import { cleanHead, HEADERS_MAX, type RequestHead } from './request-head.ts'
 
-const owned = new OwnedNames(['x-api-key', 'x-set-by-us'])
+const owned = new OwnedNames(['x-api-key', 'x-set-by-us'], ['x-api-key'])
 
 const clean = (...raw: string[]) => cleanHead(['Host', 'a.example', ...raw], owned)
 
@@ -42,6 +42,15 @@ describe('cleanHead', () => {
 
   test('forwards names with underscores and dots that are nobody else', () => {
     expect(kept('my_header', '1', 'a.b', '2')).toEqual(['my_header', '1', 'a.b', '2'])
+  })
+
+  test('refuses a key that is sent twice', () => {
+    expect(kept('X-Api-Key', 'a')).toEqual(['x-api-key', 'a'])
+    expect(clean('X-Api-Key', 'a', 'x-api-key', 'b')).toEqual({
+      status: 400,
+      detail: 'a request has one x-api-key',
+    })
+    expect(kept('X-Set-By-Us', 'a', 'x-set-by-us', 'b')).toEqual(['x-set-by-us', 'a, b'])
   })
 
   test('keeps what proxies said apart, to be believed of some', () => {
