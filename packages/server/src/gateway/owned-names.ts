@@ -1,7 +1,7 @@
 /**
- * Names of header fields that the gateway reads or sets. Other servers take `X_Tenant`,
- * `X.Tenant` and `X~Tenant` for `X-Tenant`; under such a name nothing of a client gets through, because the
- * upstream would read what no limit has seen.
+ * Names of header fields that the gateway reads or sets. Other servers take `X_Tenant`, `X.Tenant`
+ * and `X~Tenant` for `X-Tenant`. Fields of clients under such names are not forwarded, because the
+ * upstream would read a value that no limit has seen.
  */
 
 import type { AuthSection, RoutesSection } from '../policy/gateway-section.ts'
