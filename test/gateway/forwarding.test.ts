@@ -263,3 +263,19 @@ describe('who goes away', () => {
     })
   })
 })
+
+describe('an answer that breaks before anything of it was sent', () => {
+  test.each([
+    ['its first chunk', 'zz\r\nhello'],
+    ['a later chunk', '5\r\nhello\r\nzz\r\n'],
+  ])('is 502 if %s is malformed', async (_name, chunks) => {
+    const upstream = await startRawUpstream((socket) => {
+      socket.write(`HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n${chunks}`)
+    })
+    const gateway = await startTestGateway({ upstreams: { api: { targets: [upstream.url] } } })
+    const response = await askRaw(gateway.port, get('/'))
+    expect(response.status).toBe(502)
+    expect(JSON.parse(response.body)).toMatchObject({ status: 502 })
+    expect(gateway.logged()[0]).toMatchObject({ event: 'gateway.refused', status: 502 })
+  })
+})

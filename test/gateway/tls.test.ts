@@ -120,7 +120,12 @@ describe('HTTP/2', () => {
       method: 'POST',
       url: '/',
       body: 'abc',
-      headers: { 'x-mine': '1', host: `127.0.0.1:${gateway.port}`, te: 'trailers' },
+      headers: {
+        'x-mine': '1',
+        host: `127.0.0.1:${gateway.port}`,
+        te: 'trailers',
+        connection: 'keep-alive, te',
+      },
     })
     expect(Object.keys(upstream.seen[0]?.headers ?? {}).join()).not.toContain(':')
   })

@@ -48,7 +48,11 @@ export class FrameClient {
   readonly socket: TLSSocket
   /** The code of a GOAWAY; undefined where there was none. */
   goAway: number | undefined
+  /** The last stream that the server has served by its GOAWAY. */
+  lastStream: number | undefined
   isClosed = false
+  /** Whether it answers PING, as every client does that does not try to harm. */
+  answersPings = false
   readonly #answers = new Map<number, StreamAnswer>()
   readonly #decoder = new HpackDecoder()
   #rest = Buffer.alloc(0)
@@ -148,8 +152,12 @@ export class FrameClient {
       answer.isEnded = true
     } else if (type === frameTypes.goAway) {
       this.goAway = payload.readUInt32BE(4)
+      this.lastStream = payload.readUInt32BE(0)
     } else if (type === frameTypes.settings && (flag & flags.ack) === 0) {
       this.send(frame(frameTypes.settings, flags.ack, 0, Buffer.alloc(0)))
+    }
+    if (type === frameTypes.ping && (flag & flags.ack) === 0 && this.answersPings) {
+      this.send(frame(frameTypes.ping, flags.ack, 0, payload))
     }
     const mayEnd = type === frameTypes.headers || type === frameTypes.data
     if (mayEnd && (flag & flags.endStream) !== 0) answer.isEnded = true

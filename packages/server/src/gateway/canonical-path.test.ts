@@ -94,6 +94,8 @@ const spellings: readonly (readonly [spelling: string, path: string])[] = [
   ['/%c0%ae%c0%ae/admin', REFUSED],
   ['/%e0%80%afadmin', REFUSED],
   ['/%f0%80%80%afadmin', REFUSED],
+  ['/%f8%80%80%80%afadmin', REFUSED],
+  ['/%fc%80%80%80%80%afadmin', REFUSED],
   ['/\u00e4dmin', REFUSED],
   ['/admin?\u00e4', REFUSED],
   ['http://evil.example/admin', REFUSED],

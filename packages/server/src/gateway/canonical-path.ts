@@ -127,7 +127,9 @@ function isUnsafe(byte: number, next: number | undefined): boolean {
   if (byte < 0x20 || byte === 0x2f || byte === 0x5c || byte === 0x7f) return true
   if (byte === 0xc0 || byte === 0xc1) return true
   if (next === undefined || next < 0x80) return false
-  return (byte === 0xe0 && next < 0xa0) || (byte === 0xf0 && next < 0x90)
+  if ((byte === 0xe0 && next < 0xa0) || (byte === 0xf0 && next < 0x90)) return true
+  // Of five and six bytes, as old decoders take them.
+  return (byte === 0xf8 && next < 0x88) || (byte === 0xfc && next < 0x84)
 }
 
 function encoded(byte: number): string {

@@ -50,6 +50,15 @@ describe('a name is owned', () => {
     expect(namesOf({}).has('x-read')).toBe(false)
   })
 
+  test('and has one value if it is a key', () => {
+    const key = { header: 'x-read' }
+    const owned = namesOf({
+      limits: [{ ...limit, key, otherwise: 'skip', match: { headers: { 'x-kind': 'a' } } }],
+    })
+    expect([owned.isKey('x-read'), owned.isKey('x-api-key')]).toEqual([true, true])
+    expect(owned.isKey('x-kind')).toBe(false)
+  })
+
   test('with the separators that the policy writes', () => {
     const owned = new OwnedNames(['x_tenant'])
     const isAlias = (name: string) => owned.isAlias(name, plainName(name))

@@ -1,7 +1,7 @@
 /**
- * Names of header fields that the gateway reads or sets. Other servers take `X_Tenant` and
- * `X.Tenant` for `X-Tenant`; under such a name nothing of a client gets through, because the
- * upstream would read what no limit has seen.
+ * Names of header fields that the gateway reads or sets. Other servers take `X_Tenant`, `X.Tenant`
+ * and `X~Tenant` for `X-Tenant`. Fields of clients under such names are not forwarded, because the
+ * upstream would read a value that no limit has seen.
  */
 
 import type { AuthSection, RoutesSection } from '../policy/gateway-section.ts'
@@ -16,9 +16,12 @@ export interface NamingSections {
 export class OwnedNames {
   readonly #names: ReadonlySet<string>
   readonly #plain: ReadonlySet<string>
+  readonly #keys: ReadonlySet<string>
 
-  constructor(names: readonly string[]) {
+  /** `keys` are those of the names whose values are keys of limits or of clients. */
+  constructor(names: readonly string[], keys: readonly string[] = []) {
     this.#names = new Set(names)
+    this.#keys = new Set(keys)
     this.#plain = new Set(names.map(plainName))
   }
 
@@ -27,14 +30,22 @@ export class OwnedNames {
     return this.#plain.has(plain)
   }
 
+  /** Whether its value is a key, of which a request has one. */
+  isKey(name: string): boolean {
+    return this.#keys.has(name)
+  }
+
   /** Whether it is another spelling of one of them. */
   isAlias(name: string, plain: string): boolean {
     return this.#plain.has(plain) && !this.#names.has(name)
   }
 }
 
+/** CGI makes an underscore of each of these: `X!Tenant` is HTTP_X_TENANT to some servers. */
+const otherThanPlain = /[^0-9A-Za-z-]/
+
 export function plainName(name: string): string {
-  return name.includes('_') || name.includes('.') ? name.replaceAll(/[_.]/g, '-') : name
+  return otherThanPlain.test(name) ? name.replaceAll(/[^0-9A-Za-z-]/g, '-') : name
 }
 
 export function ownedNames({ auth, routes, limits = [] }: NamingSections): OwnedNames {
@@ -43,11 +54,16 @@ export function ownedNames({ auth, routes, limits = [] }: NamingSections): Owned
     ...(requestHeaders?.remove ?? []),
   ])
   const key = auth.apiKeys?.header ?? 'x-api-key'
-  return new OwnedNames([key, ...changed, ...limits.flatMap(namesRead)])
+  const keys = [key, ...limits.flatMap(keysRead)]
+  return new OwnedNames([...keys, ...changed, ...limits.flatMap(namesRead)], keys)
 }
 
-function namesRead({ match, key, otherwise, cost }: LimitSection): string[] {
-  const names = [...matched(match), ...keyed(key), ...(otherwise ? keyed(otherwise) : [])]
+function keysRead({ key, otherwise }: LimitSection): string[] {
+  return [...keyed(key), ...(otherwise ? keyed(otherwise) : [])]
+}
+
+function namesRead({ match, cost }: LimitSection): string[] {
+  const names = matched(match)
   if (typeof cost === 'number') return names
   if (Array.isArray(cost)) return [...names, ...cost.flatMap((rule) => matched(rule.match))]
   return [...names, cost.header]

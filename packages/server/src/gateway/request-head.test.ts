@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest'
 import { OwnedNames } from './owned-names.ts'
 import { cleanHead, HEADERS_MAX, type RequestHead } from './request-head.ts'
 
-const owned = new OwnedNames(['x-api-key', 'x-set-by-us'])
+const owned = new OwnedNames(['x-api-key', 'x-set-by-us'], ['x-api-key'])
 
 const clean = (...raw: string[]) => cleanHead(['Host', 'a.example', ...raw], owned)
 
@@ -35,12 +35,22 @@ describe('cleanHead', () => {
     ...['X_Forwarded_For', 'X.Forwarded.For', 'x_forwarded-FOR', 'X-Forwarded_Host', 'X_Real_IP'],
     ...['x.real.ip', 'X-Tidegate-User', 'x_tidegate_user', 'X.Tidegate.Key', 'x-tidegate-new'],
     ...['X_API_Key', 'x.api.key', 'x-api_key', 'X_Set_By_Us', 'x-set.by-us'],
+    ...['X!Api!Key', 'x~forwarded~for', 'X*Set+By^Us', "x'tidegate|user", 'Content~Length'],
     ...['Transfer_Encoding', 'Content_Length', 'content.length', 'Content_Type', 'Keep-Alive'],
     ...['Proxy-Connection', 'Proxy-Authorization', 'Upgrade', 'HTTP2-Settings', 'Expect'],
   ])('does not forward %s', (name) => expect(kept(name, 'x')).toEqual([]))
 
   test('forwards names with underscores and dots that are nobody else', () => {
     expect(kept('my_header', '1', 'a.b', '2')).toEqual(['my_header', '1', 'a.b', '2'])
+  })
+
+  test('refuses a key that is sent twice', () => {
+    expect(kept('X-Api-Key', 'a')).toEqual(['x-api-key', 'a'])
+    expect(clean('X-Api-Key', 'a', 'x-api-key', 'b')).toEqual({
+      status: 400,
+      detail: 'a request has one x-api-key',
+    })
+    expect(kept('X-Set-By-Us', 'a', 'x-set-by-us', 'b')).toEqual(['x-set-by-us', 'a, b'])
   })
 
   test('keeps what proxies said apart, to be believed of some', () => {

@@ -98,8 +98,17 @@ class HeadBuilder implements RequestHead {
     else if (role === 'forwarding' || name.startsWith(FORWARDED_PREFIX)) {
       join(this.forwarded, name, value, ', ')
     } else if (role === 'single') addOnce(this.headers, name, value)
+    else if (this.#owned.isKey(name)) this.#addKey(name, value)
     else if (role === 'cookie') join(this.headers, name, value, '; ')
     else if (role !== 'dropped' && !this.#isForgery(name)) join(this.headers, name, value, ', ')
+  }
+
+  /** Servers differ in which of several they take, and joined they would be a key of their own. */
+  #addKey(name: string, value: string): void {
+    for (let at = 0; at < this.headers.length; at += 2) {
+      if (this.headers[at] === name) this.problem = bad(`a request has one ${name}`)
+    }
+    this.headers.push(name, value)
   }
 
   /** After all are added: a field that `Connection` names is for us alone. */

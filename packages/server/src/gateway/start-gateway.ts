@@ -23,6 +23,7 @@ import type { LimitSection } from '../policy/limits-section.ts'
 import type { ReadSecret } from '../policy/secrets.ts'
 import { apiKeys } from './auth/api-keys.ts'
 import { tokens } from './auth/tokens.ts'
+import { LineBudget } from './line-budget.ts'
 import type { Certificates } from './listener/create-server.ts'
 import { Listener } from './listener/listener.ts'
 import type { LivePolicy } from './live-policy.ts'
@@ -85,6 +86,7 @@ class Gateway implements RunningGateway {
   readonly #options: GatewayOptions
   readonly #section: GatewaySection
   readonly #listener: Listener
+  readonly #lines: LineBudget
   #upstreams: ReadonlyMap<string, OpenUpstream> = new Map()
   #handler: Handler = () => {
     throw new Error('the gateway is not set up yet')
@@ -98,6 +100,7 @@ class Gateway implements RunningGateway {
   constructor(options: GatewayOptions) {
     this.#options = options
     this.#section = options.sections.gateway
+    this.#lines = new LineBudget(options.logger)
     this.#useSections(options.sections)
     const { tls } = this.#section
     this.#listener = new Listener({
@@ -107,7 +110,8 @@ class Gateway implements RunningGateway {
       isUrgent: (request) => this.#isUrgent(request),
       onWait: (waitedMs) => options.overload.noteWait(waitedMs),
       owned: () => this.#owned,
-      onError: (error) => options.logger.error({ event: 'gateway.error', err: error }),
+      onError: this.#lines.error,
+      onRefused: this.#lines.refusedConnection,
     })
   }
 
@@ -164,24 +168,25 @@ class Gateway implements RunningGateway {
 
   /** Requests that have begun with it keep it. */
   #retire(upstream: Upstream): void {
-    const { logger } = this.#options
     this.#retired.add(upstream)
     upstream
       .close()
-      .catch((error: unknown) => logger.error({ event: 'gateway.error', err: error }))
+      .catch(this.#lines.error)
       .finally(() => this.#retired.delete(upstream))
   }
 
   #useSections(sections: GatewaySections): void {
     const { folder, policy, overload, logger, readSecret } = this.#options
     const { gateway, auth, routes } = sections
+    const lines = this.#lines
+    const node = nodeId(sections.log)
     const authenticators = readAuth(auth, folder, readSecret)
     checkRoutes(routes, sections.upstreams)
     const upstreams = openUpstreams(sections.upstreams, this.#upstreams, folder)
     const byName = new Map([...upstreams].map(([name, { upstream }]) => [name, upstream]))
     const { shed, shedByTier, isCritical } = shedStages({ overload, policy, routes })
     this.#handler = pipeline([
-      log({ ...sections.log, logger, nodeId: nodeId(sections.log), region: sections.region }),
+      log({ ...sections.log, logger, lines, nodeId: node, region: sections.region }),
       refuseInvalid(),
       ownPaths({ ...gateway, isReady: () => this.#isReady }),
       shed,
@@ -196,6 +201,7 @@ class Gateway implements RunningGateway {
     const isOwn = ({ path }: GatewayRequest) =>
       path === gateway.healthPath || path === gateway.readyPath
     this.#isUrgent = (request) => isOwn(request) || isCritical(request)
+    lines.use({ ...sections.log, nodeId: node })
     this.#owned = ownedNames(sections)
     this.#upstreams = upstreams
   }

@@ -38,6 +38,8 @@ describe('a limit', () => {
   test.each<[string, FactsOptions, boolean]>([
     ['{ methods: [POST, PUT] }', { method: 'POST' }, true],
     ['{ methods: [POST, PUT] }', { method: 'GET' }, false],
+    ['{ methods: [GET] }', { method: 'HEAD' }, true],
+    ['{ methods: [HEAD] }', { method: 'GET' }, false],
     ['{ path: /v1/** }', { path: '/v1/a/b' }, true],
     ['{ path: /v1/** }', { path: '/v2' }, false],
     ['{ path: [/a, /b/*] }', { path: '/b/c' }, true],

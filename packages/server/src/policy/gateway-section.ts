@@ -258,7 +258,12 @@ const route = z.strictObject({
   match: z
     .strictObject({
       path: pathPattern.optional().describe('A pattern such as /v1/**.'),
-      methods: z.array(method).min(1).max(32).optional().describe('Any of these.'),
+      methods: z
+        .array(method)
+        .min(1)
+        .max(32)
+        .optional()
+        .describe('Any of these; GET includes HEAD.'),
       host: z.string().min(1).max(255).toLowerCase().optional().describe('The Host, without port.'),
     })
     .prefault({})

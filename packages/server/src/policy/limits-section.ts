@@ -68,7 +68,12 @@ const headerValues = z
   .transform((value) => (Array.isArray(value) ? value : [value]))
 
 export const matchSection = z.strictObject({
-  methods: z.array(method).min(1).max(32).optional().describe('Any of these methods.'),
+  methods: z
+    .array(method)
+    .min(1)
+    .max(32)
+    .optional()
+    .describe('Any of these methods; GET includes HEAD.'),
   path: z
     .union([pathPattern, z.array(pathPattern).min(1).max(64)], {
       error: 'a path such as /v1/users, /v1/*/items or /v1/**, or a list of them',

@@ -48,7 +48,7 @@ export class RequestMatch {
 
   constructor(section: MatchSection | undefined, book: PatternBook, region: string | undefined) {
     this.#book = book
-    this.#methods = section?.methods
+    this.#methods = section?.methods && withHead(section.methods)
     this.#paths = section?.path?.map((text) => ({ text, number: book.add(text) }))
     this.#headers = Object.entries(section?.headers ?? {}).map(([name, values]) => ({
       name,
@@ -91,6 +91,14 @@ export class RequestMatch {
     }
     return undefined
   }
+}
+
+/**
+ * Servers handle HEAD as GET without the body, so a rule for GET holds for HEAD too: otherwise HEAD
+ * would bypass it. https://www.rfc-editor.org/rfc/rfc9110#section-9.3.2
+ */
+export function withHead(methods: readonly string[]): readonly string[] {
+  return methods.includes('GET') && !methods.includes('HEAD') ? [...methods, 'HEAD'] : methods
 }
 
 function isFitting({ name, values, isAnyFine }: HeaderRule, facts: RequestFacts): boolean {

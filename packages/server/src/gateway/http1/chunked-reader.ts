@@ -1,4 +1,9 @@
-/** A body in chunks, read strictly. https://www.rfc-editor.org/rfc/rfc9112#section-7.1 */
+/**
+ * A body in chunks, read strictly. https://www.rfc-editor.org/rfc/rfc9112#section-7.1
+ *
+ * The bytes of all chunks of a piece are handed on together, so that chunks of one byte cost the
+ * stages behind little more than one large chunk. They are moved together within the piece.
+ */
 
 import type { HeaderList } from '../message.ts'
 import { type ReadErrors, readTrailers } from './fields.ts'
@@ -15,7 +20,14 @@ const EXTENSION_BYTES_MAX = 16 * 1_024
 
 const TRAILER_BYTES_MAX = 16 * 1_024
 
+const CR = 0x0d
 const LF = 0x0a
+
+/** Chunks up to here are moved byte by byte, which takes less time than a call. */
+const MOVED_SINGLY_BYTES_MAX = 16
+
+/** Sizes with more digits, which are rare, are read as text. */
+const PLAIN_DIGITS_MAX = 8
 const LINE_END = '\r\n'
 const EMPTY_LINE = '\r\n\r\n'
 
@@ -31,6 +43,9 @@ export class ChunkedReader {
   readonly #errors: ReadErrors
   #state: State = 'size'
   #left = 0
+  /** The bytes of chunks in the piece that is being read. */
+  #from = 0
+  #to = 0
   /** How much more than allowed the sizes have taken so far. */
   #excessBytes = 0
   /** A line, or the trailers, as far as they are here. */
@@ -46,23 +61,55 @@ export class ChunkedReader {
     return this.#state === 'done'
   }
 
-  /** Returns where the body ended, or the length of the piece. */
+  /**
+   * Returns where the body ended, or the length of the piece. Bytes before that may change.
+   * If it throws, no bytes of this piece are handed on.
+   */
   read(piece: Buffer, start: number): number {
     let at = start
+    this.#from = 0
+    this.#to = 0
     while (at < piece.length && this.#state !== 'done') {
       if (this.#state === 'data') at = this.#readData(piece, at)
       else if (this.#state === 'trailers') at = this.#readTrailers(piece, at)
-      else at = this.#readLine(piece, at)
+      else at = this.#readPlainLine(piece, at) ?? this.#readLine(piece, at)
     }
+    if (this.#to > this.#from) this.#onData(piece.subarray(this.#from, this.#to))
     return at
   }
 
   #readData(piece: Buffer, at: number): number {
     const end = Math.min(piece.length, at + this.#left)
-    this.#left -= end - at
+    const length = end - at
+    this.#left -= length
     if (this.#left === 0) this.#state = 'data-end'
-    this.#onData(piece.subarray(at, end))
+    if (this.#to === this.#from) this.#from = this.#to = at
+    else if (length > MOVED_SINGLY_BYTES_MAX) piece.copy(piece, this.#to, at, end)
+    else for (let n = 0; n < length; n += 1) piece[this.#to + n] = piece[at + n] as number
+    this.#to += length
     return end
+  }
+
+  /**
+   * Reads a line that is here as a whole and has nothing but its digits: the fast path. Returns
+   * undefined for all others.
+   */
+  #readPlainLine(piece: Buffer, start: number): number | undefined {
+    if (this.#text !== '') return undefined
+    let at = start
+    let size = 0
+    if (this.#state === 'size') {
+      for (; at - start < PLAIN_DIGITS_MAX; at += 1) {
+        const digit = hexDigit(piece[at])
+        if (digit === undefined) break
+        size = size * 16 + digit
+      }
+      if (at === start) return undefined
+    }
+    if (piece[at] !== CR || piece[at + 1] !== LF) return undefined
+    if (this.#state === 'size') this.#useSize(size, at + 1 - start)
+    else this.#state = 'size'
+    return at + 2
   }
 
   /** The one with a size, or the empty one behind the bytes of a chunk. */
@@ -74,18 +121,22 @@ export class ChunkedReader {
     }
     this.#text += piece.toString('latin1', at, end)
     if (found === -1) return end
-    if (this.#state === 'size') this.#useSize(this.#text)
+    if (this.#state === 'size') this.#readSize(this.#text)
     else if (this.#text === '\r') this.#state = 'size'
     else throw this.#errors.invalid('a chunk is longer than its size')
     this.#text = ''
     return end + 1
   }
 
-  #useSize(line: string): void {
+  #readSize(line: string): void {
     const size = sizeLine.exec(line)?.[1]
     if (size === undefined) throw this.#errors.invalid('a chunk has no valid size')
-    this.#left = Number.parseInt(size, 16)
-    const excess = this.#excessBytes + line.length - FREE_BYTES_PER_SIZE - 2 * this.#left
+    this.#useSize(Number.parseInt(size, 16), line.length)
+  }
+
+  #useSize(size: number, lineBytes: number): void {
+    this.#left = size
+    const excess = this.#excessBytes + lineBytes - FREE_BYTES_PER_SIZE - 2 * this.#left
     if (excess > EXTENSION_BYTES_MAX) {
       throw this.#errors.invalid('the chunks have more extensions than bytes')
     }
@@ -111,4 +162,11 @@ export class ChunkedReader {
     const length = end === 0 ? LINE_END.length : end + EMPTY_LINE.length
     return at + length - before
   }
+}
+
+function hexDigit(code: number | undefined): number | undefined {
+  if (code === undefined) return undefined
+  if (code >= 0x30 && code <= 0x39) return code - 0x30
+  const letter = code | 0x20
+  return letter >= 0x61 && letter <= 0x66 ? letter - 0x57 : undefined
 }

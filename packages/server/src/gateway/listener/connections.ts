@@ -15,8 +15,8 @@ export interface LiveRequest {
   end(isAborted: boolean): void
 }
 
-/** Who was gone before anybody looked. */
-const UNKNOWN = 'unknown'
+/** Stands for the address of a client that has gone before it was read. */
+export const UNKNOWN = 'unknown'
 
 export class Connection implements ClientConnection {
   readonly peer: string | undefined
@@ -53,7 +53,14 @@ export class Connections {
   readonly #ipv6Prefix: number
   readonly #isTrusted: (peer: string | undefined) => boolean
 
-  constructor({ connectionsPerIpMax, ipv6Prefix, trustProxy, timeouts, tls }: GatewaySection) {
+  readonly #onRefused: (client: string) => void
+
+  /** `onRefused` is called for each client that has too many connections. */
+  constructor(
+    { connectionsPerIpMax, ipv6Prefix, trustProxy, timeouts, tls }: GatewaySection,
+    onRefused: (client: string) => void,
+  ) {
+    this.#onRefused = onRefused
     this.#perIpMax = connectionsPerIpMax
     this.#sendMs = timeouts.send
     this.#isPlain = tls === undefined
@@ -73,6 +80,7 @@ export class Connections {
     const count = (this.#countByClient.get(client) ?? 0) + 1
     if (count > this.#perIpMax && !this.#isTrusted(peer)) {
       socket.destroy()
+      this.#onRefused(client)
       return
     }
     this.#watches.set(socket, new SendWatch(socket, this.#sendMs))

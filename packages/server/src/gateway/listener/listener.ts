@@ -1,13 +1,19 @@
 /** Where clients connect. Reads their requests, hands them on, and writes what comes back. */
 
-import type { Http2ServerRequest, Http2ServerResponse, ServerHttp2Session } from 'node:http2'
+import type {
+  Http2ServerRequest,
+  Http2ServerResponse,
+  Http2Session as NodeSession,
+  ServerHttp2Session,
+} from 'node:http2'
 import { type AddressInfo, Server as NetServer, type Socket } from 'node:net'
 import type { GatewaySection } from '../../policy/gateway-section.ts'
+import type { RefusedConnection } from '../line-budget.ts'
 import type { GatewayRequest, GatewayResponse, Handler } from '../message.ts'
 import type { OwnedNames } from '../owned-names.ts'
 import { refusal } from '../refusal.ts'
 import type { ClientRequest } from './client-request.ts'
-import { Connections } from './connections.ts'
+import { Connections, UNKNOWN } from './connections.ts'
 import {
   type Certificates,
   type ClientServer,
@@ -16,6 +22,7 @@ import {
 } from './create-server.ts'
 import { Http1Connection, type Http1Owner } from './http1/http1-connection.ts'
 import { Http2Channel } from './http2/http2-channel.ts'
+import { Http2Session } from './http2/http2-session.ts'
 import { type ReadRequest, requestReader } from './read-request.ts'
 import { RequestTurns } from './request-turns.ts'
 import { SlowClients } from './slow-clients.ts'
@@ -32,27 +39,29 @@ export interface ListenerOptions {
   owned(): OwnedNames
   /** Told of an error that no stage should have thrown. */
   onError(error: unknown): void
+  /** Called for a connection that is closed because its client, or all clients, have too many. */
+  onRefused(reason: RefusedConnection, client: string): void
 }
-
-/** The highest id that a stream can have: https://www.rfc-editor.org/rfc/rfc9113#section-6.8 */
-const STREAM_ID_MAX = 2 ** 31 - 1
 
 export class Listener {
   readonly #options: ListenerOptions
   readonly #server: ClientServer
   readonly #connections: Connections
   readonly #slowClients: SlowClients
-  readonly #sessions = new Set<ServerHttp2Session>()
+  readonly #sessions = new Map<NodeSession, Http2Session>()
   readonly #http1Connections = new Set<Http1Connection>()
   readonly #http1Owner: Http1Owner
   readonly #read: ReadRequest
   readonly #turns: RequestTurns<ClientRequest>
   #address: AddressInfo | undefined
   #isDraining = false
+  #isClosing = false
 
   constructor(options: ListenerOptions) {
     this.#options = options
-    this.#connections = new Connections(options.section)
+    this.#connections = new Connections(options.section, (client) =>
+      options.onRefused('connectionsPerIpMax', client),
+    )
     this.#slowClients = new SlowClients(options.section.timeouts)
     this.#read = requestReader(options.section, options.owned, this.#slowClients)
     this.#turns = new RequestTurns<ClientRequest>({
@@ -92,20 +101,23 @@ export class Listener {
     if ('setSecureContext' in server) server.setSecureContext(secureContext(certificates, tls))
   }
 
-  /** Requests are served on, and every answer asks its client to connect anew, elsewhere. */
+  /**
+   * Every response over HTTP/1 closes its connection from now on. HTTP/2 has no such word for one
+   * response: after GOAWAY a client opens no stream, so its connections go on until `close`.
+   */
   startDraining(): void {
     this.#isDraining = true
-    for (const session of this.#sessions) sendAway(session)
   }
 
   /** Ends when all requests have ended, at the latest when the time is over. */
   async close(drainMs: number): Promise<void> {
     this.#isDraining = true
+    this.#isClosing = true
     // Not that of a subclass, which would cut connections off without having asked.
     const closed = new Promise<void>((resolve) => {
       NetServer.prototype.close.call(this.#server, () => resolve())
     })
-    for (const session of this.#sessions) session.close()
+    for (const session of this.#sessions.values()) session.sendAway()
     for (const connection of this.#http1Connections) connection.closeIfIdle()
     const timer = setTimeout(() => this.#connections.destroyAll(), drainMs)
     await closed
@@ -132,20 +144,33 @@ export class Listener {
   readonly #look = (nowMs: number) => {
     this.#connections.look(nowMs)
     for (const connection of this.#http1Connections) connection.look(nowMs)
+    for (const session of this.#sessions.values()) session.look(nowMs)
   }
 
   #serve(): void {
     const server: NetServer = this.#server
-    const { tls, http2 } = this.#options.section
+    const { onRefused, section } = this.#options
+    const { tls, http2 } = section
     server.on('connection', (socket: Socket) => this.#connections.add(socket))
+    server.on('drop', (peer) => onRefused('connectionsMax', peer?.remoteAddress ?? UNKNOWN))
     server.on(tls === undefined ? 'connection' : 'secureConnection', (socket: Socket) => {
       if (tls === undefined || !http2) this.#addHttp1(socket)
     })
     server.on('unknownProtocol', (socket: Socket) => this.#addHttp1(socket))
-    server.on('session', (session: ServerHttp2Session) => this.#addSession(session))
+    // A session is created during this event, and does not give its socket out.
+    let secured: Socket | undefined
+    server.prependListener('secureConnection', (socket: Socket) => {
+      secured = socket
+    })
+    server.on('session', (session: ServerHttp2Session) => {
+      if (secured !== undefined) this.#addSession(session, secured)
+    })
     server.on('sessionError', () => undefined)
-    const take = (incoming: Http2ServerRequest, outgoing: Http2ServerResponse) =>
-      this.#takeHttp2(incoming, outgoing)
+    const take = (incoming: Http2ServerRequest, outgoing: Http2ServerResponse) => {
+      const { session } = incoming.stream
+      const owner = session && this.#sessions.get(session)
+      owner?.turns.add(() => this.#takeHttp2(incoming, outgoing, owner))
+    }
     for (const event of ['request', 'checkContinue', 'checkExpectation', 'connect']) {
       server.on(event, take)
     }
@@ -164,18 +189,22 @@ export class Listener {
     socket.once('close', () => this.#http1Connections.delete(connection))
   }
 
-  #addSession(session: ServerHttp2Session): void {
-    this.#sessions.add(session)
-    session.on('error', () => session.destroy())
-    // A client that has ended its side cannot open a window, so a blocked response never ends.
-    session.socket.once('end', () => session.destroy())
+  #addSession(session: ServerHttp2Session, socket: Socket): void {
+    const one = new Http2Session(session, socket, this.#options.section.timeouts)
+    this.#sessions.set(session, one)
     session.once('close', () => this.#sessions.delete(session))
-    session.setTimeout(this.#options.section.timeouts.keepAlive, () => session.close())
-    if (this.#isDraining) sendAway(session)
+    if (this.#isClosing) one.sendAway()
   }
 
-  #takeHttp2(incoming: Http2ServerRequest, outgoing: Http2ServerResponse): void {
+  #takeHttp2(
+    incoming: Http2ServerRequest,
+    outgoing: Http2ServerResponse,
+    session: Http2Session,
+  ): void {
+    // The client may have reset it while it waited for its turn.
+    if (incoming.stream.destroyed) return
     const channel = new Http2Channel(incoming, outgoing, {
+      onFrame: (bytes) => session.countFrame(bytes),
       slowClients: this.#slowClients,
       sendMs: this.#options.section.timeouts.send,
     })
@@ -187,7 +216,9 @@ export class Listener {
       }
       const { method, url, rawHeaders: fields, authority, stream } = incoming
       const hasBody = !stream.endAfterHeaders
-      const wire = { method, target: url, fields, version: '2', authority, hasBody } as const
+      // A CONNECT has no path.
+      const target = url ?? ''
+      const wire = { method, target, fields, version: '2', authority, hasBody } as const
       const request = this.#read.request(wire, this.#read.head(wire), channel, connection)
       channel.follow(request, connection)
       this.#turns.take(request)
@@ -223,9 +254,4 @@ export class Listener {
     if (response instanceof Promise) response.then(finish, failed)
     else finish(response)
   }
-}
-
-/** One that has just ended may not have told so yet, and would throw. */
-function sendAway(session: ServerHttp2Session): void {
-  if (!session.destroyed && !session.closed) session.goaway(0, STREAM_ID_MAX)
 }

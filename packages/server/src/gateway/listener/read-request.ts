@@ -13,6 +13,7 @@ import { type BadHead, cleanHead, isHost, type RequestHead } from '../request-he
 import type { Channel } from './channel.ts'
 import { ClientRequest } from './client-request.ts'
 import type { Connection } from './connections.ts'
+import { isMethod } from './methods.ts'
 import type { SlowClients } from './slow-clients.ts'
 
 /** A request as it came over the wire. */
@@ -129,6 +130,7 @@ function problemOf(
   if (refusedMethods.has(method)) {
     return refusal(405, 'This method is not served here.', ['allow', 'GET, HEAD, POST, PUT'])
   }
+  if (!isMethod(method)) return refusal(400, 'The method of the request is not known.')
   if (typeof target === 'string') return refusal(400, sentence(target))
   if (isChunked && (bodyBytes !== undefined || version === '1.0')) {
     return refusal(400, 'The length of the body is told in two ways.')

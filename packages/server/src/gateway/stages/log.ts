@@ -7,24 +7,22 @@
  * then one that says how many were left out.
  */
 
-import { hash } from 'node:crypto'
 import type { Logger } from 'pino'
 import type { AppliedLimit, Decision, Evaluation } from 'tidegate'
 import { windowSeconds } from 'tidegate/http'
 import type { LogSection } from '../../policy/gateway-section.ts'
 import type { Outcome, Verdict } from '../../policy/verdict.ts'
+import { digest, type LineBudget } from '../line-budget.ts'
 import { type GatewayRequest, type GatewayResponse, type Stage, whenDone } from '../message.ts'
 
-export interface LogOptions extends Pick<LogSection, 'sampleAllowed' | 'linesPerSecondMax'> {
+export interface LogOptions extends Pick<LogSection, 'sampleAllowed'> {
   readonly logger: Logger
+  readonly lines: LineBudget
   readonly nodeId: string
   readonly region: string | undefined
 }
 
 const ENDPOINT_LENGTH_MAX = 256
-
-/** 64 bits: enough to tell callers apart, and no more than that. */
-const DIGEST_LENGTH = 16
 
 const outcomes: Readonly<Record<Outcome, string>> = {
   admitted: 'allowed',
@@ -34,20 +32,19 @@ const outcomes: Readonly<Record<Outcome, string>> = {
 }
 
 export function log(options: LogOptions): Stage {
-  const { logger, sampleAllowed } = options
-  const mayWrite = linesPerSecond(options)
+  const { logger, lines, sampleAllowed } = options
   const look = (request: GatewayRequest, response: GatewayResponse) => {
     const { verdict } = request
     if (verdict === undefined || (response.problem !== undefined && isPlain(verdict))) {
       const level = response.status >= 500 ? 'warn' : 'info'
       if (response.problem === undefined || !logger.isLevelEnabled(level)) return response
-      if (mayWrite()) logger[level](refusalLine(request, response, options))
+      if (lines.mayWrite()) logger[level](refusalLine(request, response, options))
       return response
     }
     const isOfInterest = !isPlain(verdict)
     const level = isOfInterest && verdict.outcome === 'admitted' ? 'warn' : 'info'
     if (!logger.isLevelEnabled(level)) return response
-    if (isOfInterest ? mayWrite() : sampleAllowed > 0 && Math.random() < sampleAllowed) {
+    if (isOfInterest ? lines.mayWrite() : sampleAllowed > 0 && Math.random() < sampleAllowed) {
       logger[level](decisionLine(request, verdict, options))
     }
     return response
@@ -135,26 +132,4 @@ function placeOf({ region, nodeId }: LogOptions) {
 /** https://www.w3.org/TR/trace-context/#traceparent-header */
 function traceId(traceparent: string | undefined): string | null {
   return /^[0-9a-f]{2}-([0-9a-f]{32})-/.exec(traceparent ?? '')?.[1] ?? null
-}
-
-function digest(text: string): string {
-  return `sha256:${hash('sha256', text, 'hex').slice(0, DIGEST_LENGTH)}`
-}
-
-/** Says whether another line may be written in this second, and writes how many were not. */
-function linesPerSecond({ logger, linesPerSecondMax, nodeId }: LogOptions): () => boolean {
-  let written = 0
-  let leftOut = 0
-  const startAnew = () => {
-    if (leftOut > 0) logger.warn({ event: 'log.left_out', count: leftOut, node_id: nodeId })
-    written = 0
-    leftOut = 0
-  }
-  return () => {
-    if (written === 0) setTimeout(startAnew, 1_000).unref()
-    const mayWrite = written < linesPerSecondMax
-    if (mayWrite) written += 1
-    else leftOut += 1
-    return mayWrite
-  }
 }

@@ -2,6 +2,7 @@
 
 import type { HeaderChanges, RouteSection } from '../../policy/gateway-section.ts'
 import { PathPatterns } from '../../policy/path-pattern.ts'
+import { withHead } from '../../policy/request-match.ts'
 import type { GatewayRequest, Stage } from '../message.ts'
 import { refusal } from '../refusal.ts'
 import type { Upstream } from '../upstreams/upstream.ts'
@@ -42,7 +43,7 @@ export function route(
 export function routeFinder(sections: readonly RouteSection[]): FindRoute {
   const patterns = new PathPatterns(sections.map(({ match }) => match.path ?? EVERYTHING))
   const rules = sections.map(({ match }) => ({
-    methods: match.methods === undefined ? undefined : new Set(match.methods),
+    methods: match.methods === undefined ? undefined : new Set(withHead(match.methods)),
     host: match.host,
   }))
   return (request) => {

@@ -63,7 +63,7 @@ class Exchange implements AnswerHandler, BodySource, Visitor {
   #target: Target | undefined
   #place: Place | undefined
   #connection: Connection | undefined
-  #hasHead = false
+  #response: GatewayResponse | undefined
   #isDone = false
   #isAborted = false
   #sink: BodySink | undefined
@@ -160,10 +160,10 @@ class Exchange implements AnswerHandler, BodySource, Visitor {
 
   onHead(head: AnswerHead): void {
     const { status } = head
-    this.#hasHead = true
     this.#target?.hasAnswered(status >= 500)
     const response = responseOf(status, cleanResponseHead(head), this)
     response.statusText = head.statusText
+    this.#response = response
     this.#resolve(response)
   }
 
@@ -199,11 +199,13 @@ class Exchange implements AnswerHandler, BodySource, Visitor {
     if (!isClients) this.#target?.hasAnswered(true)
     this.#isDone = true
     this.#leaveTarget()
-    if (this.#hasHead) {
+    if (this.#response !== undefined) {
       this.#hasFailed = true
       this.#held = []
       this.#dropBody()
-      this.#sink?.fail()
+      // Nothing of the response was sent before there is a sink, so another one can be.
+      if (this.#sink === undefined) Object.assign(this.#response, upstreamProblem(error))
+      else this.#sink.fail()
       return
     }
     const mayGoOn = !isClients && this.#maySendAgain(error, progress)

@@ -3,9 +3,9 @@
  * https://www.rfc-editor.org/rfc/rfc9112
  */
 
-import { METHODS } from 'node:http'
 import { hasForbidden, type ReadErrors, readFields } from '../../http1/fields.ts'
 import { type BadHead, HEADERS_MAX } from '../../request-head.ts'
+import { isMethod } from '../methods.ts'
 import type { WireRequest } from '../read-request.ts'
 
 /** `text` is without the empty line at its end. */
@@ -16,7 +16,7 @@ export function readHead(text: string): WireRequest {
   const methodEnd = text.indexOf(' ')
   const targetEnd = text.lastIndexOf(' ', lineEnd)
   const method = text.slice(0, methodEnd)
-  if (targetEnd <= methodEnd || !methods.has(method)) {
+  if (targetEnd <= methodEnd || !isMethod(method)) {
     throw requestErrors.invalid('the request line is not valid')
   }
   const target = text.slice(methodEnd + 1, targetEnd)
@@ -30,8 +30,6 @@ export function readHead(text: string): WireRequest {
   readFields(text, lineEnd + 2, add, reading)
   return { method, target, fields, version, authority: undefined, hasBody: undefined }
 }
-
-const methods: ReadonlySet<string> = new Set(METHODS)
 
 /** A path, a URL or an asterisk, of ASCII. What is a valid path is for others to say. */
 const targetForm = /^(?:\/|\*$|https?:\/\/)[\x21-\x7e]*$/i

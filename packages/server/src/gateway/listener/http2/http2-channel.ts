@@ -8,22 +8,32 @@ import {
 } from 'node:http2'
 import type { BodySink, BodySource, GatewayResponse, HeaderList } from '../../message.ts'
 import { refusal } from '../../refusal.ts'
-import type { ArrivingBytes, ByteReceiver, Channel } from '../channel.ts'
+import type { ArrivingBytes, Channel } from '../channel.ts'
 import type { ClientRequest } from '../client-request.ts'
 import type { Connection } from '../connections.ts'
 import type { SlowClients } from '../slow-clients.ts'
+import { IncomingBytes } from './incoming-bytes.ts'
 import { ResponseWatch } from './response-watch.ts'
+
+export interface Http2ChannelOptions {
+  readonly slowClients: SlowClients
+  readonly sendMs: number
+  /** Called for each frame of the body of the request. */
+  onFrame(bytes: number): void
+}
 
 export class Http2Channel implements Channel {
   readonly #incoming: Http2ServerRequest
   readonly #outgoing: Http2ServerResponse
   readonly #watch: ResponseWatch
+  readonly #onFrame: (bytes: number) => void
 
   constructor(
     incoming: Http2ServerRequest,
     outgoing: Http2ServerResponse,
-    { slowClients, sendMs }: { slowClients: SlowClients; sendMs: number },
+    { slowClients, sendMs, onFrame }: Http2ChannelOptions,
   ) {
+    this.#onFrame = onFrame
     this.#incoming = incoming
     this.#outgoing = outgoing
     this.#watch = new ResponseWatch(outgoing, slowClients, sendMs)
@@ -57,7 +67,7 @@ export class Http2Channel implements Channel {
   }
 
   arriving(): ArrivingBytes {
-    return new IncomingBytes(this.#incoming)
+    return new IncomingBytes(this.#incoming.stream, this.#onFrame)
   }
 
   send(request: ClientRequest, response: GatewayResponse): void {
@@ -94,7 +104,7 @@ export class Http2Channel implements Channel {
   #writeHead({ hasBody }: ClientRequest, { status, headers }: GatewayResponse): void {
     const outgoing = this.#outgoing
     const { stream }: { stream: ServerHttp2Stream } = outgoing
-    const isUnread = hasBody && !this.#incoming.complete
+    const isUnread = hasBody && !this.#incoming.stream.readableEnded
     if (isUnread) outgoing.once('finish', () => stream.close(constants.NGHTTP2_NO_ERROR))
     for (let at = 0; at < headers.length; at += 2) {
       outgoing.appendHeader(headers[at] as string, headers[at + 1] as string)
@@ -105,51 +115,6 @@ export class Http2Channel implements Channel {
 
 function cutOff({ stream }: Http2ServerResponse): void {
   stream.close(constants.NGHTTP2_INTERNAL_ERROR)
-}
-
-class IncomingBytes implements ArrivingBytes {
-  readonly #incoming: Http2ServerRequest
-  #receiver: ByteReceiver | undefined
-
-  constructor(incoming: Http2ServerRequest) {
-    this.#incoming = incoming
-  }
-
-  get isPaused(): boolean {
-    return this.#incoming.isPaused()
-  }
-
-  start(receiver: ByteReceiver): void {
-    const incoming = this.#incoming
-    this.#receiver = receiver
-    if (incoming.destroyed) {
-      receiver.onBroken('TIDEGATE_BODY_ABORTED')
-      return
-    }
-    incoming.on('data', this.#onData).on('end', this.#onEnd).on('close', this.#onClose)
-    incoming.resume()
-  }
-
-  pause(): void {
-    this.#incoming.pause()
-  }
-
-  resume(): void {
-    this.#incoming.resume()
-  }
-
-  stop(): void {
-    this.#receiver = undefined
-    const incoming = this.#incoming
-    incoming.off('data', this.#onData).off('end', this.#onEnd).off('close', this.#onClose)
-    incoming.pause()
-  }
-
-  readonly #onData = (chunk: Buffer) => this.#receiver?.onData(chunk)
-
-  readonly #onEnd = () => this.#receiver?.onEnd()
-
-  readonly #onClose = () => this.#receiver?.onBroken('TIDEGATE_BODY_ABORTED')
 }
 
 class OutgoingSink implements BodySink {

@@ -39,6 +39,9 @@ const token = /^[!#$%&'*+\-.^_`|~\w]+$/
 
 const KEEP_ALIVE = 'connection: keep-alive\r\n'
 
+/** `TE` is for the next server only, and must say so. */
+const KEEP_ALIVE_TE = 'connection: keep-alive, te\r\n'
+
 /** Methods that servers expect a body of, if only to hear that there is none. */
 const methodsWithBody: ReadonlySet<string> = new Set(['POST', 'PUT', 'PATCH'])
 
@@ -65,10 +68,14 @@ function headOf(request: OutgoingRequest): string {
   const { method, target, headers, upgrade } = request
   if (!isToken(method) || badInTarget.test(target)) throw unwritable('the target of the request')
   let head = `${method} ${target} HTTP/1.1\r\n`
+  let hasTe = false
   for (let at = 0; at < headers.length; at += 2) {
+    // https://www.rfc-editor.org/rfc/rfc9110#section-10.1.4
+    if (headers[at] === 'te') hasTe = true
     head += field(headers[at] as string, headers[at + 1] as string)
   }
-  head += upgrade === undefined ? KEEP_ALIVE : `connection: upgrade\r\n${field('upgrade', upgrade)}`
+  if (upgrade === undefined) head += hasTe ? KEEP_ALIVE_TE : KEEP_ALIVE
+  else head += `connection: upgrade${hasTe ? ', te' : ''}\r\n${field('upgrade', upgrade)}`
   return `${head}${framing(request)}\r\n`
 }
 
