@@ -44,8 +44,12 @@ export class Deadlines {
   #first: Timed | undefined
   #last: Timed | undefined
   #isArmed = false
-  /** How long the event loop had been idle at some moment, up to three deadlines ago. */
+  /**
+   * How long the event loop had been idle at two moments. The older is at least a deadline ago when
+   * the timer is over: over a shorter time, a single turn would look like a busy process.
+   */
   #sample = { atMs: Number.NEGATIVE_INFINITY, idleMs: Number.NaN }
+  #newerSample = { atMs: Number.NEGATIVE_INFINITY, idleMs: Number.NaN }
   /** When the last grace began: entries due before that have had theirs. */
   #graceMs = Number.NEGATIVE_INFINITY
 
@@ -79,16 +83,23 @@ export class Deadlines {
   #arm(delayMs: number): void {
     this.#isArmed = true
     const armedMs = steadyClock.now()
-    // The entry that is waited for may have begun a whole deadline ago.
-    if (armedMs - this.#sample.atMs >= 2 * this.#length()) {
-      this.#sample = { atMs: armedMs, idleMs: idleMs() }
-    }
+    this.#takeSample(armedMs)
     const { atMs, idleMs: idleBeforeMs } = this.#sample
     steadyClock.schedule(() => {
       const nowMs = steadyClock.now()
       const lateMs = nowMs - armedMs - delayMs
       this.#look(nowMs, busyMs(lateMs, nowMs - atMs, idleMs() - idleBeforeMs))
     }, delayMs)
+  }
+
+  /** After a time without entries, the first one is armed for a whole deadline. */
+  #takeSample(nowMs: number): void {
+    const lengthMs = this.#length()
+    const ageMs = nowMs - this.#newerSample.atMs
+    if (ageMs < lengthMs) return
+    const sample = { atMs: nowMs, idleMs: idleMs() }
+    this.#sample = ageMs < 2 * lengthMs ? this.#newerSample : sample
+    this.#newerSample = sample
   }
 
   #look(nowMs: number, busyForMs: number): void {

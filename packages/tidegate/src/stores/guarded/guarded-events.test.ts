@@ -274,7 +274,8 @@ describe('a store that is misused', () => {
   })
 })
 
-/** Warnings are emitted behind what runs now. */
-function nextTick(): Promise<void> {
-  return new Promise((resolve) => process.nextTick(resolve))
+/** Warnings are emitted behind what runs now, those of outages a moment later. */
+async function nextTick(): Promise<void> {
+  await vi.advanceTimersByTimeAsync(100)
+  await new Promise<void>((resolve) => process.nextTick(resolve))
 }

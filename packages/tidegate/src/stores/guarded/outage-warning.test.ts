@@ -4,7 +4,7 @@ import { outageWarning } from './outage-warning.ts'
 const warnings: string[] = []
 
 beforeEach(() => {
-  vi.useFakeTimers({ toFake: ['performance'] })
+  vi.useFakeTimers({ toFake: ['performance', 'setTimeout', 'clearTimeout'] })
   warnings.length = 0
   vi.spyOn(process, 'emitWarning').mockImplementation((text) => void warnings.push(String(text)))
 })
@@ -26,6 +26,7 @@ describe('the warning of an outage', () => {
 
   it('names the round trip, the deadline and what to set if Redis is too far away', () => {
     outageWarning()('timeout', { roundTripMs: 18.2, deadlineMs: 15 })
+    vi.advanceTimersByTime(100)
     expect(warnings).toEqual([
       'rate limits are being decided without the store (timeout): the round trip takes 18 ms, ' +
         'the deadline is 15 ms. Set deadlineMs to 55 or more, or leave it out to follow the ' +
@@ -38,6 +39,7 @@ describe('the warning of an outage', () => {
     ['overloaded', 'onOverload decides'],
   ] as const)('says what decides: %s', (reason, text) => {
     outageWarning()(reason, { roundTripMs: undefined, deadlineMs: 15 })
+    vi.advanceTimersByTime(100)
     expect(warnings[0]).toContain('no round trip was measured, the deadline is 15 ms')
     expect(warnings[0]).toContain(text)
   })

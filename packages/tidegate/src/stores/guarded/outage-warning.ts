@@ -9,6 +9,9 @@ import type { StoreTimes } from '../store.ts'
 
 const INTERVAL_MS = 60_000
 
+/** To print a warning takes some milliseconds, which the first calls of an outage do not have. */
+const DELAY_MS = 100
+
 /** Deadlines are advised to be this many round trips. */
 const ROUND_TRIPS = 3
 
@@ -20,7 +23,8 @@ export function outageWarning(): WarnOfOutage {
     const nowMs = steadyClock.now()
     if (nowMs - warnedMs < INTERVAL_MS) return
     warnedMs = nowMs
-    process.emitWarning(textOf(reason, times), { type: 'TidegateWarning', code: reason })
+    const options = { type: 'TidegateWarning', code: reason }
+    steadyClock.schedule(() => process.emitWarning(textOf(reason, times), options), DELAY_MS)
   }
 }
 
