@@ -41,21 +41,27 @@ export class Readiness {
     this.#prefix = prefix
   }
 
-  /** True once the store has answered, or was waited for in vain on its first use. */
+  /** True once the store has answered, or was waited for in vain. */
   get isSettled(): boolean {
     return this.#isSettled
   }
 
   /** Like `wait`, but only the first call of all waits; it is an outage as any other after that. */
   firstUse(timeoutMs: number): Promise<void> {
-    this.#firstUse ??= this.wait(timeoutMs).finally(() => {
-      this.#isSettled = true
-    })
+    this.#firstUse ??= this.wait(timeoutMs)
     return this.#firstUse
   }
 
   /** Resolves when the servers have answered; rejects with the last error after that time. */
   async wait(timeoutMs: number): Promise<void> {
+    try {
+      await this.#untilAnswered(timeoutMs)
+    } finally {
+      this.#isSettled = true
+    }
+  }
+
+  async #untilAnswered(timeoutMs: number): Promise<void> {
     let leftMs = timeoutMs
     while (!this.#hasAnswered) {
       const startMs = steadyClock.now()
@@ -65,7 +71,6 @@ export class Readiness {
         // The first probe took the time to connect as well; this one measures the round trip.
         await this.#probe(`${this.#prefix}ready`, leftMs)
         this.#hasAnswered = true
-        this.#isSettled = true
       } catch (error) {
         // A server that refuses is there; its calls will report why.
         if (error instanceof TidegateError && error.code === 'store-misused') return
