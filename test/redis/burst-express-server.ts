@@ -1,6 +1,6 @@
 /**
  * An Express server whose limiter has never been asked: the client connects with its first command,
- * which is that of the first request. Started by burst-express.test.ts.
+ * which is that of the first request. Started by burst-express.soak.test.ts.
  */
 
 import type { AddressInfo } from 'node:net'

@@ -4,7 +4,7 @@ import { expect, test } from 'vitest'
 import { countsOf, degradedCount, exact } from './burst-report.ts'
 import { burstOnCluster, burstWhileStopped } from './burst-steady.ts'
 
-const FOR_MS = 3_000
+const FOR_MS = 2_000
 
 /** So few that each is asked for more often than its limit within that time. */
 const KEYS_STOPPED = 5_000

@@ -27,6 +27,9 @@ export function clientsOf(client: (typeof clients)[number]): readonly string[] {
   return isLong ? clients : [client]
 }
 
+/** Of the runs that docs/reliability.md tells about: what is beyond the 99.9th percentile. */
+const LATE_SHARE_LONG_MAX = 0.001
+
 /** How long something lasts, in the test suite and in the runs that the page tells about. */
 export function lasting(shortMs: number, longMs: number): number {
   return isLong ? longMs : shortMs
@@ -60,7 +63,7 @@ export function expectOnTime({ phases, pending }: LoadReport): void {
   const late = judged.reduce((sum, phase) => sum + phase.late, 0)
   expect(phases.flatMap(({ errors }) => Object.keys(errors))).toEqual([])
   expect(pending).toBe(0)
-  expect(late / made).toBeLessThanOrEqual(sizes.lateShareMax)
+  expect(late / made).toBeLessThanOrEqual(isLong ? LATE_SHARE_LONG_MAX : sizes.lateShareMax)
 }
 
 /** Most decisions of an open breaker take less than 1 ms; others, when the process is held up. */
