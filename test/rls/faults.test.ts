@@ -35,7 +35,7 @@ const keys = ['undeclared', 'open', 'closed', 'local', 'shadow'].map((key) => {
 /** What Envoy waits for. */
 const ENVOY_MS = 20
 
-/** Of all calls, for pauses of the machine that the watch does not see: about 5 of 5,000. */
+/** Of all calls, for pauses of the machine that the watch does not see: up to 50 of 5,000. */
 const LATE_SHARE_MAX = 0.01
 
 /** Without a watch: longer than any pause of a machine, and shorter than clients of Redis wait. */
