@@ -94,7 +94,7 @@ test('at twice its capacity, critical requests are served, and promptly', async 
   expect(p99(critical) - 2 * lateMs).toBeLessThan(Math.max(5 * p99(idle), P99_MS_MAX))
 })
 
-/** Of requests that were answered; what a client could not send is no decision of the gateway. */
+/** Of requests that were answered; requests that a client could not send do not count. */
 function shedShare(report: LoadReport | undefined): number {
   const { 503: shed = 0, ...others } = report?.statuses ?? {}
   const served = Object.values(others).reduce((sum, count) => sum + count, 0)

@@ -123,7 +123,7 @@ export class Overload {
     this.#maxima = maximaOf(settings)
   }
 
-  /** Whether a request of any priority is admitted, so that nobody has to find out which. */
+  /** True if requests of every priority are admitted, so that theirs need not be looked up. */
   get isCalm(): boolean {
     return this.#level === 0 && this.#requests < this.#maxima.sheddable
   }

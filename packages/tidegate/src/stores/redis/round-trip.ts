@@ -4,7 +4,7 @@
  * The round trip is the shortest of the last one to two seconds: longer ones are due to load, which
  * is not distance. A reply that comes after the deadline counts as well, so that the deadline
  * follows a server that is farther away than before; one that takes longer than the longest
- * deadline does not, because waiting for it would help nobody.
+ * deadline does not: no request should wait that long.
  */
 
 /** Fits into the 20 ms that Envoy waits, and is fifty times the round trip within a machine. */
