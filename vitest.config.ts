@@ -1,18 +1,20 @@
 import { defineConfig } from 'vitest/config'
-import { CountReporter } from './test/reporter.ts'
-import { isSoak } from './test/suite.ts'
+import { CountReporter } from './test/support/reporter.ts'
+import { isSoak } from './test/support/suite.ts'
 
 /** What happens when something takes too long: one at a time, so that nothing else does. */
 const undisturbed = [
   'packages/tidegate/src/stores/deadlines*.test.ts',
   'packages/tidegate/src/stores/guarded/guarded-*.test.ts',
-  'test/{faults,overload,redis,reliability}/**/*.test.ts',
-  'test/rls/faults*.test.ts',
+  'test/{burst,overload,reliability,support/faults}/**/*.test.ts',
+  'test/redis/!(permissions|recipes).test.ts',
+  'test/e2e/rls/faults*.test.ts',
+  'test/e2e/control/{fleet,hostile}.soak.test.ts',
 ]
 
-const all = ['packages/*/src/**/*.test.ts', 'test/**/*.test.ts', 'docs/**/*.test.ts']
+const all = ['packages/*/src/**/*.test.ts', 'test/**/*.test.ts']
 
-/** The rule of test/suite.ts. */
+/** The rule of test/support/suite.ts. */
 const ofOtherSuite = isSoak ? '**/!(*.soak).test.ts' : '**/*.soak.test.ts'
 
 export default defineConfig({
@@ -32,7 +34,7 @@ export default defineConfig({
     // Longer than `until` waits, so that what was waited for is said.
     testTimeout: 120_000,
     hookTimeout: 120_000,
-    setupFiles: ['./test/quiet-warnings.ts'],
+    setupFiles: ['./test/support/quiet-warnings.ts'],
     projects: [
       {
         extends: true,
@@ -40,8 +42,8 @@ export default defineConfig({
           name: 'together',
           include: all,
           exclude: ['**/node_modules/**', ofOtherSuite, ...undisturbed],
-          // One more than cores: most of them wait for servers or for time to pass.
-          maxWorkers: 3,
+          // Two more than cores: most of them wait for servers or for time to pass.
+          maxWorkers: 4,
           sequence: { groupOrder: 1 },
         },
       },

@@ -1,7 +1,7 @@
 /**
- * How often a decision is wrong. Against each algorithm's own definition it must be never; against
- * the true count of the trailing period it shows what an approximation costs; and several processes
- * on one Redis show what each `accuracy` costs.
+ * How often a decision is wrong. Compared with the definition of its algorithm, never. Compared
+ * with the true count of the trailing period, it shows the price of an approximation. Several
+ * processes on one Redis show the price of each `accuracy`.
  */
 
 import {
@@ -12,10 +12,10 @@ import {
   slidingWindow,
   tokenBucket,
 } from 'tidegate'
-import { startRedis } from '../test/servers/redis.ts'
+import { startRedis } from '../test/support/servers/redis.ts'
 import { packageVersion } from './harness/machine.ts'
 import type { Part, Run } from './harness/part.ts'
-import { boundaryChart } from './parts/accuracy-boundary.ts'
+import { boundaryChart } from './parts/accuracy/boundary.ts'
 import {
   fixedWindowOracle,
   type Oracle,
@@ -23,11 +23,11 @@ import {
   slidingLogOracle,
   slidingWindowOracle,
   tokenBucketOracle,
-} from './parts/accuracy-oracles.ts'
-import { type CountedAll, countAll, type Replayed, replay } from './parts/accuracy-replay.ts'
-import { type SharedErrors, startShared } from './parts/accuracy-shared.ts'
-import { makeTrace, type TraceKind } from './parts/accuracy-trace.ts'
-import type { SharedAlgorithm, SharedContender } from './parts/accuracy-worker.ts'
+} from './parts/accuracy/oracles.ts'
+import { type CountedAll, countAll, type Replayed, replay } from './parts/accuracy/replay.ts'
+import { type SharedErrors, startShared } from './parts/accuracy/shared.ts'
+import { makeTrace, type TraceKind } from './parts/accuracy/trace.ts'
+import type { SharedAlgorithm, SharedContender } from './parts/accuracy/worker.ts'
 
 export const part: Part = {
   name: 'accuracy',
@@ -44,7 +44,7 @@ export const part: Part = {
   },
 }
 
-/** For every key; the most frequent of 10,000 ask for hundreds of times as much. */
+/** The limit of every key. The most frequent of 10,000 keys ask for hundreds of times as much. */
 const RULE: Rule = { limit: 100, perMs: 10_000 }
 
 const DURATION_MS = 500_000
@@ -175,7 +175,7 @@ const BUDGET = 1_000
 interface SharedRow {
   readonly name: string
   readonly contender: SharedContender
-  /** In a full run. Where a mode is slow, fewer: the run has to end. */
+  /** Decisions in a full run; fewer for slow modes, so that the run ends. */
   readonly decisions: number
 }
 
@@ -209,7 +209,7 @@ async function onRedis(run: Run): Promise<void> {
   const results: (SharedRow & { readonly errors: SharedErrors })[] = []
   for (const [at, row] of sharedRows.entries()) {
     run.progress(`${PROCESSES} processes on one Redis: ${row.name}`)
-    // As many for each key in a short run, so that budgets are spent there as well.
+    // A short run has as many decisions per key, so that it spends its budgets too.
     const decisions = run.isQuick ? row.decisions / 50 : row.decisions
     const keys = run.isQuick ? 200 : 5_000
     const limit = run.isQuick ? BUDGET / 2 : BUDGET
@@ -278,10 +278,10 @@ const notes: readonly (readonly string[])[] = [
     'close to it.',
   ],
   [
-    'On Redis, each of 5,000 keys has a budget of 1,000 of which nothing comes back. A refusal',
-    'is counted as wrong where it was answered before the whole budget had even been asked for',
-    'by those who got it. With `leased`, these came while the last units lay in another',
-    'process’s block; never spent is what lay in blocks when the trace was over.',
+    'On Redis, each of 5,000 keys has a budget of 1,000 that does not refill. A refusal counts as',
+    'wrong if it was answered before the admitted requests had asked for the whole budget. With',
+    '`leased`, such refusals came while the last units were leased to another process. Units that',
+    'were still leased when the trace ended were never spent.',
   ],
   [
     '`synced` is wrong by design: it counts in each process and reports every 100 ms; what comes',

@@ -1,6 +1,6 @@
-/** Whether a limit holds when everybody asks at the same moment, on several processes. */
+/** Whether a limit holds when several processes ask at the same moment. */
 
-import { startRedis } from '../test/servers/redis.ts'
+import { startRedis } from '../test/support/servers/redis.ts'
 import { packageVersion } from './harness/machine.ts'
 import type { Part, Run } from './harness/part.ts'
 import { median } from './harness/rounds.ts'
@@ -11,8 +11,8 @@ import {
   PROCESSES,
   REQUESTS,
   startBurstProcesses,
-} from './parts/admission-processes.ts'
-import { type BurstService, startBurstServices } from './parts/admission-services.ts'
+} from './parts/admission/processes.ts'
+import { type BurstService, startBurstServices } from './parts/admission/services.ts'
 
 export const part: Part = {
   name: 'admission',
@@ -49,14 +49,14 @@ async function measure(
   const contenders = contenderNames.map((name): BurstService => {
     return { name, burst: (key) => processes.burst(name, key) }
   })
-  // Those that share a Redis first, then those that count for themselves.
+  // First the contenders that share a Redis, then those that count in their own memory.
   contenders.splice(
     contenders.findIndex(({ name }) => name === 'GET, then INCR'),
     0,
     ...services,
   )
   const admitted = new Map(contenders.map(({ name }): [string, number[]] => [name, []]))
-  // The first of each opens its connections and is not counted.
+  // The first burst of each contender opens its connections and is not counted.
   for (let round = run.isQuick ? 1 : 0; round <= bursts; round++) {
     for (const { name, burst } of contenders) {
       run.progress(`${name}, burst ${round} of ${bursts}`)
@@ -94,15 +94,15 @@ async function measure(
 function remark(run: Run): void {
   run.note(
     'Every product here that counts in Redis does it in one atomic step, and none admits more ' +
-      'than the limit. “GET, then INCR” is no product: it is what a limiter does that reads ' +
-      'first and writes then, and shows that the bursts do meet.',
+      'than the limit. “GET, then INCR” is not a product. It is a limiter that reads first and ' +
+      'writes then, which shows that the bursts do overlap.',
   )
   run.note(
-    'In memory each of the four processes admits 100 by itself: 400 together, whoever counts. ' +
-      'This is no error of the libraries, but what a limit in memory means with several processes.',
+    'In memory each of the four processes admits 100: 400 together, with every library. ' +
+      'This is not an error of the libraries: a limit in memory holds per process.',
   )
   run.note(
-    'Express and Fastify are asked by HTTP, the rate limit services by gRPC, the libraries by ' +
-      'their functions.',
+    'Express and Fastify are called over HTTP, the rate limit services over gRPC, the libraries ' +
+      'by their functions.',
   )
 }

@@ -1,19 +1,17 @@
-/** Many calls at once on one Redis server: how long until the last answer, and whether all hold. */
+/** Many calls at once on one Redis server: the time to the last answer, and whether limits hold. */
 
-import { startRedis } from '../test/servers/redis.ts'
+import { startRedis } from '../test/support/servers/redis.ts'
 import { packageVersion, redisVersion } from './harness/machine.ts'
 import type { Part, Run } from './harness/part.ts'
 import { median } from './harness/rounds.ts'
+import { OURS, PEER, YARDSTICK } from './parts/burst/plan.ts'
 import {
   type BurstFound,
   type BurstSituation,
   compareBurst,
   exactnessTable,
   findBurst,
-  OURS,
-  PEER,
-  YARDSTICK,
-} from './parts/burst-situations.ts'
+} from './parts/burst/situations.ts'
 
 export const part: Part = {
   name: 'burst',
@@ -51,7 +49,7 @@ export const part: Part = {
   },
 }
 
-/** The bare yardstick is to be at most 3 times as fast. */
+/** The bare yardstick may be at most 3 times as fast. */
 const AIM_BARE = 0.34
 
 const situations: readonly BurstSituation[] = [

@@ -1,11 +1,11 @@
-/** What a decision costs Redis and the network, and what keys weigh, here and there. */
+/** The cost of a decision for Redis and the network, and the memory of keys in both places. */
 
 import { Redis } from 'ioredis'
-import { type RedisServer, startRedis } from '../test/servers/redis.ts'
+import { type RedisServer, startRedis } from '../test/support/servers/redis.ts'
 import { packageVersion } from './harness/machine.ts'
 import type { Part, Run } from './harness/part.ts'
 import { median, takeTurns } from './harness/rounds.ts'
-import { costCluster } from './parts/cost-cluster.ts'
+import { costCluster } from './parts/cost/cluster.ts'
 import {
   algorithmContenders,
   type Client,
@@ -14,9 +14,9 @@ import {
   OURS,
   PEER,
   type RedisContender,
-} from './parts/cost-contenders.ts'
-import { gatewayCost } from './parts/cost-gateway.ts'
-import { keysInProcess, keysInRedis } from './parts/cost-keys-report.ts'
+} from './parts/cost/contenders.ts'
+import { gatewayCost } from './parts/cost/gateway.ts'
+import { keysInProcess, keysInRedis } from './parts/cost/keys-report.ts'
 import {
   CONNECTIONS_MAX,
   clusterLoad,
@@ -25,7 +25,7 @@ import {
   gatewayLoads,
   type Load,
   loads,
-} from './parts/cost-redis.ts'
+} from './parts/cost/redis.ts'
 
 export const part: Part = {
   name: 'cost',
@@ -122,7 +122,7 @@ function cellsOf(rounds: readonly DecisionCost[]): number[] {
   ]
 }
 
-/** Of each of two loads, the first of which warms up. */
+/** Duration of each of two loads; the first one warms up. */
 const GATEWAY_SECONDS = 4
 
 async function requests(run: Run, server: RedisServer): Promise<void> {
@@ -175,7 +175,7 @@ function compareLoad(
   })
 }
 
-/** Why ours costs more, where it does. */
+/** Reasons for the loads in which ours costs more. */
 const reasons: Readonly<Record<string, string>> = {
   '1 in flight':
     'Alone, a decision of ours reads, computes and writes a bucket that refills continuously; ' +
@@ -186,8 +186,8 @@ const reasons: Readonly<Record<string, string>> = {
   '64 connections, 1 in flight':
     'With one call at a time on each connection there is nothing to gather, as if each were alone.',
   '256 in flight on Cluster':
-    'A script reaches one of 16,384 slots only, so decisions for different keys travel alone; ' +
-    'and a replica is sent the whole bucket, where the peer’s is told to increment.',
+    'A replica is sent the whole bucket, where the peer’s is told to increment, and keys on ' +
+    'Cluster have a hash tag.',
 }
 
 function remark(run: Run): void {
@@ -197,9 +197,9 @@ function remark(run: Run): void {
 const notes: readonly (readonly string[])[] = [
   [
     'Commands are what clients send; commands in scripts are those that the scripts call. With',
-    '256 calls in flight, many decisions travel in one command of ours, but for Cluster, where a',
-    'script reaches one slot only. A hot key is answered by the process from a block of units, so',
-    'that Redis sees few commands of it. Bytes from Redis contain those to its replica.',
+    '256 calls in flight, many decisions travel in one command of ours; on Cluster fewer, those of',
+    'one bucket. A hot key is answered by the process from a block of units, so that Redis sees',
+    'few commands of it. Bytes from Redis contain those to its replica.',
   ],
   [
     'One call in flight is where ours costs Redis the most against a counter: it reads, computes',

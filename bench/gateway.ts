@@ -1,28 +1,28 @@
 /**
  * Requests per second through the gateway with a limit per API key in Redis, and refusals per
- * second. nginx and HAProxy have one worker as all others have, but count in their own memory.
+ * second. nginx and HAProxy run one worker like all others, but count in their own memory.
  */
 
-import { startRedis } from '../test/servers/redis.ts'
-import { makeFolder, removeFolder } from '../test/servers/server-process.ts'
+import { startRedis } from '../test/support/servers/redis.ts'
+import { makeFolder, removeFolder } from '../test/support/servers/server-process.ts'
 import { setCoreAside } from './harness/cores.ts'
 import { packageVersion, programVersion } from './harness/machine.ts'
 import type { Comparison, Part, Run } from './harness/part.ts'
 import { median, takeTurns } from './harness/rounds.ts'
+import { startHaproxy } from './parts/gateway/haproxy.ts'
+import { startNginx } from './parts/gateway/nginx.ts'
 import {
   startBackend,
   startBareServer,
   startExpress,
   startTidegate,
-} from './parts/gateway-processes.ts'
-import type { PeerProxy } from './parts/gateway-proxy.ts'
-import { startHaproxy } from './parts/haproxy.ts'
-import { startNginx } from './parts/nginx.ts'
-import { KEYS, type Load, writeScript, wrk } from './parts/wrk.ts'
+} from './parts/gateway/processes.ts'
+import type { PeerProxy } from './parts/gateway/proxy.ts'
+import { KEYS, type Load, writeScript, wrk } from './parts/load/wrk.ts'
 
 const CONNECTIONS = 64
 
-/** wrk knows whole seconds only. */
+/** wrk takes whole seconds only. */
 const QUICK = { rounds: 1, seconds: 1 }
 const FULL = { rounds: 5, seconds: 2 }
 
@@ -62,7 +62,7 @@ interface Gateway {
   readonly port: number
   readonly isOurs: boolean
   readonly kind: 'proxied' | 'refused' | 'bare'
-  /** A header that only answers have that were counted. */
+  /** A header that only counted responses have. */
   readonly sign?: string
 }
 
@@ -71,7 +71,7 @@ async function startGateways(run: Run): Promise<Gateway[]> {
   const redis = await startRedis()
   run.onStop(() => redis.stop())
   const backend = await startBackend(run)
-  // On a busy machine a late answer would admit without counting, which is quicker.
+  // On a busy machine a late answer would admit without counting, which is faster.
   const store = { mode: 'standalone', addresses: [`127.0.0.1:${redis.port}`], deadline: '1s' }
   const perKey = { name: 'per-key', key: 'apiKey', otherwise: 'deny', per: '1s', limit: 1_000_000 }
   const usedUp = { ...perKey, name: 'used-up', per: '1h', limit: 1 }
@@ -119,7 +119,7 @@ async function startPeer(
   ]
 }
 
-/** What is answered to a key's second request, before anybody looks at speed only. */
+/** Checks the response to a key's second request before speed is measured. */
 async function verify({ name, port, kind, sign }: Gateway): Promise<void> {
   const ask = async () => {
     const headers = { 'x-api-key': 'key-of-nobody' }
@@ -141,7 +141,7 @@ async function measure(run: Run, gateways: readonly Gateway[]): Promise<Map<stri
   const { rounds, seconds } = run.isQuick ? QUICK : FULL
   const load = ({ port }: Gateway, seconds: number, connections = CONNECTIONS) =>
     wrk({ port, seconds, connections, scriptFile })
-  // All at once takes less time, and is enough to have everything compiled.
+  // All at once takes less time, and is enough for V8 to compile the code.
   if (run.isQuick) await Promise.all(gateways.map((gateway) => load(gateway, 2, 8)))
   const contenders = gateways.map((gateway) => ({
     name: gateway.name,
@@ -151,7 +151,7 @@ async function measure(run: Run, gateways: readonly Gateway[]): Promise<Map<stri
   return takeTurns(run, 'gateway', contenders, rounds)
 }
 
-/** In a round a key is admitted once at most; with nginx, which refills every minute, twice. */
+/** A round admits a key at most once; nginx, which refills every minute, at most twice. */
 function verified({ name, kind }: Gateway, load: Load): Load {
   const admitted = load.requests - load.refused
   const isRight = kind === 'refused' ? admitted <= 2 * KEYS : load.refused === 0

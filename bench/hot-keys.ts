@@ -1,11 +1,11 @@
 /** Hot keys on one Redis server, from several processes that ask as fast as they can. */
 
-import { startRedis } from '../test/servers/redis.ts'
+import { startRedis } from '../test/support/servers/redis.ts'
 import { packageVersion, redisVersion } from './harness/machine.ts'
 import type { Part } from './harness/part.ts'
-import { measureNeighbour } from './parts/hot-key-neighbour.ts'
-import { measureBudget, measureManyKeys, measureSynced } from './parts/hot-key-promises.ts'
-import { compareHotKeys } from './parts/hot-key-situations.ts'
+import { measureNeighbour } from './parts/hot-keys/neighbour.ts'
+import { measureBudget, measureManyKeys, measureSynced } from './parts/hot-keys/promises.ts'
+import { compareHotKeys } from './parts/hot-keys/situations.ts'
 
 export const part: Part = {
   name: 'hot-keys',
@@ -30,7 +30,7 @@ export const part: Part = {
       await measureBudget(run, server)
       await measureSynced(run, server)
     }
-    // The last, because it leaves one core to the flood.
+    // Runs last, because it leaves one core to the flood.
     await measureNeighbour(run, server)
   },
 }

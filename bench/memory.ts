@@ -7,7 +7,7 @@ import { fork } from 'node:child_process'
 import { packageVersion } from './harness/machine.ts'
 import type { Part, Run } from './harness/part.ts'
 import { median } from './harness/rounds.ts'
-import type { MemoryMessage, MemoryPlan } from './parts/memory-situation.ts'
+import type { MemoryMessage, MemoryPlan } from './parts/memory/situation.ts'
 import { nestThrottler } from './peers/nest-throttler.ts'
 import { peerProgram } from './peers/peer-program.ts'
 
@@ -41,7 +41,10 @@ interface Situation {
   readonly name: string
   readonly title: string
   readonly limit: number
-  /** In one round, which takes far less than a minute: so it says how many are denied. */
+  /**
+   * Calls per key in one round. A round takes far less than a minute, so this sets how many are
+   * denied.
+   */
   readonly callsPerKey: number
 }
 
@@ -78,7 +81,7 @@ const calls = [
   { name: 'async', ours: 'Tidegate check', aim: 2 },
 ] as const
 
-/** Fewer rounds, because every call of the peer goes through all hits of its key. */
+/** Runs fewer rounds, because every call of the peer goes through all hits of its key. */
 async function compareLogs(run: Run): Promise<void> {
   const throttler = await peerProgram(run, nestThrottler)
   if (throttler === undefined) return
@@ -102,7 +105,7 @@ function inProcess(
 ): Promise<Figures> {
   const size = run.isQuick ? { keys: 1_000, rounds: 2 } : { keys: 10_000, rounds: 7 }
   const plan: MemoryPlan = { ...size, limit, callsPerKey, ...others }
-  const program = new URL('./parts/memory-situation.ts', import.meta.url)
+  const program = new URL('./parts/memory/situation.ts', import.meta.url)
   const child = fork(program, [JSON.stringify(plan)])
   run.onStop(() => child.kill())
   return new Promise((resolve, reject) => {

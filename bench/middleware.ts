@@ -1,13 +1,13 @@
-/** Servers with our middleware and with that of others. */
+/** Servers with our middleware and with the middlewares of peers. */
 
-import { startRedis } from '../test/servers/redis.ts'
+import { startRedis } from '../test/support/servers/redis.ts'
 import { forkReady } from './harness/child.ts'
 import { type CoreOfItsOwn, moveToCore, setCoreAside } from './harness/cores.ts'
 import { packageVersion, redisVersion } from './harness/machine.ts'
 import type { Part, Run } from './harness/part.ts'
 import { median, takeTurns } from './harness/rounds.ts'
-import { type HttpFigure, type HttpLoad, httpLoad } from './parts/http-load.ts'
-import type { MiddlewarePlan } from './parts/middleware-plan.ts'
+import { type HttpFigure, type HttpLoad, httpLoad } from './parts/load/http-load.ts'
+import type { MiddlewarePlan } from './parts/middleware/plan.ts'
 
 export const part: Part = {
   name: 'middleware',
@@ -134,7 +134,7 @@ async function compareServers(
 }
 
 function start(run: Run, plan: MiddlewarePlan) {
-  const program = new URL('./parts/middleware-server.ts', import.meta.url)
+  const program = new URL('./parts/middleware/server.ts', import.meta.url)
   return forkReady<number>(run, program, [JSON.stringify(plan)])
 }
 

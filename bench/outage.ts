@@ -1,4 +1,4 @@
-/** The same outages for several limiters: how long a request has to wait for its answer. */
+/** Response times of several limiters during outages of Redis. */
 
 import { packageVersion, redisVersion } from './harness/machine.ts'
 import type { Part, Run } from './harness/part.ts'
@@ -9,19 +9,19 @@ import {
   outageNames,
   type Scenario,
   scenarios,
-} from './parts/outage-figures.ts'
-import { type OutageTimes, runScenario } from './parts/outage-scenario.ts'
+} from './parts/outage/figures.ts'
+import { type OutageTimes, runScenario } from './parts/outage/scenario.ts'
 
 export const part: Part = {
   name: 'outage',
   title: 'When Redis is killed, stopped or slow',
   compares:
-    'Each limiter is a process of its own with 200 requests per second over 1,000 keys, all on ' +
-    'the same Redis server at the same time, while it is killed and started again, stopped ' +
-    '(SIGSTOP) and continued, and 200 ms away. All are to go on without Redis: Tidegate by ' +
-    '`onStoreError: open`, its default, rate-limiter-flexible by an insurance limiter, ' +
-    'express-rate-limit by `passOnStoreError`. The client is ioredis with its default options, ' +
-    'unless the row says otherwise.',
+    'Each limiter runs in a separate process with 200 requests per second over 1,000 keys. All ' +
+    'use the same Redis server at the same time. The server is killed and restarted, stopped ' +
+    '(SIGSTOP) and continued, or 200 ms away. All limiters are configured to continue without ' +
+    'Redis: Tidegate by `onStoreError: open`, its default, rate-limiter-flexible by an insurance ' +
+    'limiter, express-rate-limit by `passOnStoreError`. The client is ioredis with its default ' +
+    'options, unless the row names others.',
   async run(run) {
     run.uses('Redis', redisVersion())
     for (const name of packages) run.uses(name, packageVersion(name) ?? 'unknown')
@@ -30,14 +30,14 @@ export const part: Part = {
       ...scenario,
       figures: await runScenario(run, scenario, times),
     })
-    // Side by side they disturb one another, which is good enough for a quick look.
+    // Concurrent scenarios disturb one another, which is acceptable in a quick run.
     const found = run.isQuick ? await Promise.all(scenarios.map(find)) : []
     if (!run.isQuick) for (const scenario of scenarios) found.push(await find(scenario))
     report(run, found, times)
     run.note(
-      'Tidegate answers within its deadline of 15 ms, and without asking Redis while its ' +
-        'circuit breaker is open. It asks again from time to time: that is what its way back ' +
-        'takes.',
+      'Tidegate responds within its deadline of 15 ms, and does not contact Redis while its ' +
+        'circuit breaker is open. Its recovery depends on the interval between two attempts ' +
+        'of the breaker.',
     )
   },
 }
@@ -45,7 +45,7 @@ export const part: Part = {
 interface Found {
   readonly name: string
   readonly title: string
-  /** Of every limiter, one for each outage. */
+  /** The figures of every limiter, one per outage. */
   readonly figures: ReadonlyMap<string, readonly OutageFigure[]>
 }
 
@@ -57,9 +57,13 @@ const quickTimes: OutageTimes = { rounds: 1, warmUpMs: 500, outageMs: 1_000, aft
 const OURS = 'Tidegate'
 const peers = ['rate-limiter-flexible', 'express-rate-limit']
 
-/** What is compared: a title for the unit, and the figure of one outage. */
+/** The measures that are compared: a title, and the figure of one outage. */
 const measures = [
-  { name: 'answer', unit: 'ms to the first answer', of: ({ firstMs }: OutageFigure) => firstMs },
+  {
+    name: 'response',
+    unit: 'ms to the first response',
+    of: ({ firstMs }: OutageFigure) => firstMs,
+  },
   {
     name: 'recovery',
     unit: 'ms until Redis counts again',
@@ -86,8 +90,8 @@ function report(run: Run, found: readonly Found[], { outageMs }: OutageTimes): v
           })),
           ...(measure === 'recovery' && {
             reason:
-              'The peer has let requests wait for Redis and goes on at once; our circuit breaker ' +
-              'waits between two attempts.',
+              'The peer lets requests wait for Redis and continues immediately; our circuit ' +
+              'breaker waits between two attempts.',
           }),
         })
       }
@@ -96,7 +100,7 @@ function report(run: Run, found: readonly Found[], { outageMs }: OutageTimes): v
   for (const each of found) scenarioTable(run, each, seconds)
   run.chart({
     name: 'outage',
-    title: `Redis is away for ${seconds} s: how long until the first answer`,
+    title: `Redis is away for ${seconds} s: time to the first response`,
     kind: 'bars',
     xLabel: 'outage',
     yLabel: 'milliseconds from the beginning of the outage',
@@ -116,9 +120,9 @@ function scenarioTable(run: Run, { name, title, figures }: Found, seconds: numbe
     name: `outage-${name}`,
     title: `${title} for ${seconds} s, in ms, medians of the outages`,
     columns: [
-      { name: 'first answer', digits: 0 },
+      { name: 'first response', digits: 0 },
       { name: 'longest wait', digits: 0 },
-      { name: `% answered within ${ON_TIME_MS} ms`, digits: 1 },
+      { name: `% of requests within ${ON_TIME_MS} ms`, digits: 1 },
       { name: 'Redis counts again after', digits: 0 },
     ],
     rows: outageNames.map((limiter) => {

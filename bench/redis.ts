@@ -1,17 +1,17 @@
-/** Decisions on one Redis server, at several numbers of calls in flight and over several keys. */
+/** Decisions on one Redis server, at several numbers of calls in flight and of keys. */
 
 import { Redis } from 'ioredis'
-import { startRedis } from '../test/servers/redis.ts'
+import { startRedis } from '../test/support/servers/redis.ts'
 import { packageVersion, redisVersion } from './harness/machine.ts'
 import type { Part, Run } from './harness/part.ts'
-import { evenKeys, zipfKeys } from './parts/draws.ts'
-import { OURS, PEER, YARDSTICK } from './parts/redis-load.ts'
+import { evenKeys, zipfKeys } from './parts/load/draws.ts'
+import { OURS, PEER, YARDSTICK } from './parts/redis/load.ts'
 import {
   compareOnRedis,
   medianOf,
   type RedisFound,
   type RedisSituation,
-} from './parts/redis-situations.ts'
+} from './parts/redis/situations.ts'
 
 export const part: Part = {
   name: 'redis',

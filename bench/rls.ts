@@ -1,24 +1,26 @@
 /**
  * The rate limit service: calls per second on one process and one Redis. h2load sends one value
- * over and over; over 10,000 values it is a client of our own, which shares the processor with the
- * services. Also what ten descriptors in a call cost.
+ * repeatedly; for 10,000 values there is a client of our own, which shares the processor with the
+ * services. Also the cost of ten descriptors in a call.
  */
 
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { request, rlsClient } from '../test/rls/rls-client.ts'
-import { startRedis } from '../test/servers/redis.ts'
-import { makeFolder, removeFolder } from '../test/servers/server-process.ts'
+import { request, rlsClient } from '../test/e2e/rls/rls-client.ts'
+import { startRedis } from '../test/support/servers/redis.ts'
+import { makeFolder, removeFolder } from '../test/support/servers/server-process.ts'
+import type { Program } from '../tools/install/install-program.ts'
+import { ratelimit } from '../tools/install/programs.ts'
 import { programVersion } from './harness/machine.ts'
 import type { Comparison, Part, Run } from './harness/part.ts'
 import { type Contender, median, takeTurns } from './harness/rounds.ts'
-import { callsOver, h2load, type Load } from './parts/rls-calls.ts'
-import { startBare, startOurs, writeConfig } from './parts/rls-processes.ts'
-import type { RlsService } from './parts/rls-service.ts'
+import { callsOver, h2load, type Load } from './parts/rls/calls.ts'
+import { startBare, startOurs, writeConfig } from './parts/rls/processes.ts'
+import type { RlsService } from './parts/rls/service.ts'
 import { gubernator, startGubernator } from './peers/gubernator.ts'
 import { limitador, startLimitador } from './peers/limitador.ts'
-import { type PeerProgram, peerProgram } from './peers/peer-program.ts'
-import { ratelimit, startRatelimit } from './peers/ratelimit.ts'
+import { peerProgram } from './peers/peer-program.ts'
+import { startRatelimit } from './peers/ratelimit.ts'
 
 const QUICK = { rounds: 2, seconds: 0.4, calls: 200 }
 const FULL = { rounds: 5, seconds: 2, calls: 2_000 }
@@ -62,7 +64,7 @@ async function startServices(run: Run, folder: string): Promise<RlsService[]> {
     await startOurs(run, NODE, directory, address, 'node'),
     await startBare(run, BARE),
   ]
-  const peers: [PeerProgram, (program: string) => Promise<RlsService>][] = [
+  const peers: [Program, (program: string) => Promise<RlsService>][] = [
     [ratelimit, (program) => startRatelimit(run, program, folder, address)],
     [limitador, (program) => startLimitador(run, program, folder, address)],
     [gubernator, (program) => startGubernator(run, program, folder)],
@@ -76,7 +78,7 @@ async function startServices(run: Run, folder: string): Promise<RlsService[]> {
       run.skipped(`${peer.name}: it did not start or does not count rightly: ${error}`)
     }
   }
-  const has = (peer: PeerProgram) => services.some(({ name }) => name === peer.name)
+  const has = (peer: Program) => services.some(({ name }) => name === peer.name)
   if (has(ratelimit)) run.note('envoyproxy/ratelimit uses all cores, Tidegate one.')
   if (has(gubernator))
     run.note('Gubernator counts in its own memory, not in Redis, and with a protocol of its own.')
@@ -159,7 +161,7 @@ function report(
   })
 }
 
-/** The aims are for one value: over many, a call has to wait for Redis. */
+/** The aims hold for one value; with many values, a call has to wait for Redis. */
 const peers: readonly (Pick<Comparison, 'name' | 'peer'> & { aim?: number; reason?: string })[] = [
   { name: 'bare', peer: BARE, aim: 3, reason: 'It only answers, where ours waits for Redis.' },
   { name: 'ratelimit', peer: ratelimit.name, aim: 4 },

@@ -1,13 +1,13 @@
 /**
- * A backend to put the gateway in front of: `GET /health`, `GET /api/resource`, and a `POST` there
- * that sends the body back. Any other path answers with what it was asked for.
+ * A sample backend for the gateway: `GET /health`, `GET /api/resource`, and `POST /api/resource`,
+ * which returns the body. Any other path returns the method and the path of the request.
  */
 
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 
 const port = Number(process.env.BACKEND_PORT ?? 8081)
 
-/** Enough for an example; a real backend reads what it needs. */
+/** Enough for an example, and small enough to keep in memory. */
 const BODY_BYTES_MAX = 1_000_000
 
 const server = createServer((request, response) => {

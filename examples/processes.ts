@@ -1,4 +1,4 @@
-/** Starts the gateway and the sample backend as processes of their own, and ends them. */
+/** Starts the gateway and the sample backend as separate processes, and stops them. */
 
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -8,7 +8,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 
 export interface Running {
   readonly child: ChildProcess
-  /** Sends SIGTERM and waits for the end. */
+  /** Sends SIGTERM and waits until the process has exited. */
   end(): Promise<void>
 }
 
@@ -18,7 +18,7 @@ const HOST = '127.0.0.1'
 const START_MS_MAX = 20_000
 const root = join(import.meta.dirname, '..')
 
-// Whoever stops reading, such as `| head`, must not leave the processes behind.
+// A closed pipe, such as that of `| head`, must not end this process before it stops its children.
 process.stdout.on('error', () => undefined)
 
 export function startBackend(port: number, output: Output): Promise<Running> {
@@ -34,7 +34,7 @@ export function startGateway(
   return start(program, { ...environment, PORT: String(port) }, port, output)
 }
 
-/** The port itself, or any other where somebody else has it. */
+/** The port itself, or any free port if it is in use. */
 export async function freePortNear(port: number): Promise<number> {
   for (const candidate of [port, 0]) {
     const server = createServer()
@@ -47,6 +47,20 @@ export async function freePortNear(port: number): Promise<number> {
     if (free !== undefined) return free
   }
   throw new Error('no port is free')
+}
+
+/** The port in an environment variable; undefined if it is not set. */
+export function portOf(name: string): number | undefined {
+  const text = process.env[name]
+  if (text === undefined || text === '') return undefined
+  const port = Number(text)
+  if (Number.isSafeInteger(port) && port >= 1 && port <= 65_535) return port
+  throw new Error(`${name}=${JSON.stringify(text)} is not allowed; allowed: a port from 1 to 65535`)
+}
+
+export async function refuseTaken(name: string, port: number): Promise<void> {
+  if (!(await isListening(port))) return
+  throw new Error(`port ${port} is in use; stop what listens there, or set ${name} to another`)
 }
 
 export function isListening(port: number): Promise<boolean> {
@@ -72,10 +86,10 @@ async function start(
     stdio: ['ignore', output, 'inherit'],
   })
   const running = { child, end: () => end(child) }
-  const giveUpAt = Date.now() + START_MS_MAX
+  const deadline = Date.now() + START_MS_MAX
   while (!(await isListening(port))) {
-    if (child.exitCode !== null) throw new Error(`${program.join(' ')} ended at once`)
-    if (Date.now() > giveUpAt) {
+    if (child.exitCode !== null) throw new Error(`${program.join(' ')} exited at the start`)
+    if (Date.now() > deadline) {
       await end(child)
       throw new Error(`${program.join(' ')} does not answer`)
     }

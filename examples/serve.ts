@@ -1,10 +1,10 @@
 /**
  * `./run.sh` without a command: the gateway on port 8080 in front of the sample backend on 8081,
- * until Ctrl+C. `PORT`, `BACKEND_PORT` and `BACKEND_URL` change that.
+ * until Ctrl+C. `PORT`, `BACKEND_PORT` and `BACKEND_URL` override the defaults.
  */
 
 import { once } from 'node:events'
-import { isListening, type Running, startBackend, startGateway } from './processes.ts'
+import { portOf, type Running, refuseTaken, startBackend, startGateway } from './processes.ts'
 
 const ownBackend = !process.env.BACKEND_URL
 
@@ -15,8 +15,8 @@ const running: Running[] = []
 let isStopping = false
 
 try {
-  const port = portOf('PORT', 8080)
-  const backendPort = portOf('BACKEND_PORT', 8081)
+  const port = portOf('PORT') ?? 8080
+  const backendPort = portOf('BACKEND_PORT') ?? 8081
   await refuseTaken('PORT', port)
   if (ownBackend) await refuseTaken('BACKEND_PORT', backendPort)
   const backend = ownBackend ? { BACKEND_URL: `http://127.0.0.1:${backendPort}` } : {}
@@ -32,18 +32,6 @@ try {
   }
 } finally {
   await stop()
-}
-
-function portOf(name: string, otherwise: number): number {
-  const text = process.env[name] || String(otherwise)
-  const port = Number(text)
-  if (Number.isSafeInteger(port) && port >= 1 && port <= 65_535) return port
-  throw new Error(`${name}=${JSON.stringify(text)} is not allowed; allowed: a port from 1 to 65535`)
-}
-
-async function refuseTaken(name: string, port: number): Promise<void> {
-  if (!(await isListening(port))) return
-  throw new Error(`port ${port} is in use; stop what listens there, or set ${name} to another`)
 }
 
 async function stop(): Promise<void> {

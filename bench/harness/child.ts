@@ -1,4 +1,4 @@
-/** A process of a part: it is there when it has sent its first message, and ends with the part. */
+/** A process of a part. It is ready after its first message, and ends with the part. */
 
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
@@ -6,12 +6,12 @@ import type { Run } from './part.ts'
 
 export interface ReadyChild<Message> {
   readonly child: ChildProcess
-  /** What it said when it was ready, such as its port. */
+  /** Its first message, such as its port. */
   readonly said: Message
   stop(): Promise<void>
 }
 
-/** Rejects if the process ends without a word. */
+/** Rejects if the process ends before it sends a message. */
 export async function forkReady<Message>(
   run: Pick<Run, 'onStop'>,
   program: URL,

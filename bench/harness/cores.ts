@@ -1,18 +1,15 @@
 /**
- * Gives what is measured a core to itself, so that how the system spreads processes over its cores
- * is not part of the result. What makes the load, and what is asked meanwhile, share the others.
+ * Gives the measured process a core of its own, so that the scheduler's choice of cores does not
+ * affect the result. Load generators and backends share the other cores.
  */
 
 import { spawnSync } from 'node:child_process'
 import type { Run } from './part.ts'
 
-/** What a command begins with so that it runs on that core; empty where there is none to spare. */
+/** The beginning of a command that runs on that core; empty if the machine has no core to spare. */
 export type CoreOfItsOwn = readonly string[]
 
-/**
- * Until the part stops, this process and all that it starts stay away from that core, and so do the
- * ones that are named.
- */
+/** Until the part stops, this process, its children and the named processes stay off that core. */
 export function setCoreAside(
   run: Pick<Run, 'onStop' | 'note'>,
   pids: readonly number[] = [],
@@ -28,7 +25,7 @@ export function setCoreAside(
   return ['taskset', '-c', String(first)]
 }
 
-/** For a process that runs already. */
+/** Moves a running process to the core. */
 export function moveToCore(core: CoreOfItsOwn, pid: number | undefined): void {
   const [, , number] = core
   if (number !== undefined && pid !== undefined) move(pid, [Number(number)])
@@ -39,7 +36,7 @@ function ownCores(): number[] {
   return coresOf(/list: ([\d,-]+)/.exec(stdout ?? '')?.[1] ?? '')
 }
 
-/** Such as `0-2,5`. */
+/** Parses a list of cores, such as `0-2,5`. */
 export function coresOf(list: string): number[] {
   return list.split(',').flatMap((part) => {
     const [from, to = from] = part.split('-')

@@ -6,7 +6,7 @@ import { pathToFileURL } from 'node:url'
 import { inOrder } from './order.ts'
 import type { Part } from './part.ts'
 
-/** A part, or why it could not be loaded, such as a peer that is not installed. */
+/** A part, or the error of loading it, such as a peer that is not installed. */
 export type PartFile =
   | { readonly name: string; readonly part: Part }
   | { readonly name: string; readonly error: unknown }
@@ -14,7 +14,7 @@ export type PartFile =
 export async function loadParts(folder: string): Promise<PartFile[]> {
   const names = readdirSync(folder)
     .filter((file) => file.endsWith('.ts'))
-    // Looked at before it is imported, as an import runs whatever else the file does.
+    // Read before the import, because an import runs the whole file.
     .filter((file) => /^export const part\b/m.test(readFileSync(join(folder, file), 'utf8')))
     .map((file) => file.replace(/\.ts$/, ''))
   return Promise.all(inOrder(names, (name) => name).map((name) => loadPart(folder, name)))

@@ -1,10 +1,10 @@
-/** The machine and the versions, without which a figure says nothing. */
+/** The machine and the versions that a figure depends on. */
 
 import { spawnSync } from 'node:child_process'
 import { existsSync, readFileSync } from 'node:fs'
 import { availableParallelism, cpus, release, totalmem, type } from 'node:os'
 import { join } from 'node:path'
-import { redisBinary } from '../../test/servers/redis-binary.ts'
+import { redisBinary } from '../../test/support/servers/redis-binary.ts'
 import type { Machine } from './part.ts'
 
 const root = join(import.meta.dirname, '../..')
@@ -19,14 +19,14 @@ export function machine(versions: Readonly<Record<string, string>>): Machine {
   }
 }
 
-/** Of a package that is installed here, from its package.json; undefined where it is not. */
+/** The version in the package.json of an installed package; undefined if it is not installed. */
 export function packageVersion(name: string): string | undefined {
   const file = join(root, 'node_modules', name, 'package.json')
   if (!existsSync(file)) return undefined
   return String(JSON.parse(readFileSync(file, 'utf8')).version)
 }
 
-/** What a program says of itself; undefined where there is no such program. */
+/** The version that a program prints; undefined if there is no such program. */
 export function programVersion(
   program: string,
   args: readonly string[] = ['--version'],

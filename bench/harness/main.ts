@@ -1,21 +1,21 @@
 /**
- * From the command line to findings: which parts run, in what order, and where the findings go. A
- * part that fails does not keep the others from running.
+ * From the command line to findings: which parts run, in what order, and where the findings go. The
+ * other parts run even if one fails.
  */
 
 import { join } from 'node:path'
+import { publish, save } from '../documents/publish.ts'
 import { loadParts, type PartFile } from './load-parts.ts'
 import { type Options, optionsFrom, usage } from './options.ts'
 import type { Finding } from './part.ts'
 import { type Progress, startProgress } from './progress.ts'
-import { publish, save } from './publish.ts'
 import { runPart } from './run-part.ts'
 import { screenText } from './screen.ts'
 
 export interface Places {
   /** The folder of the parts. */
   readonly parts: string
-  /** Of the repository: `docs` and `README.md` are in it, and `.cache`. */
+  /** The root of the repository, with `docs`, `README.md` and `.cache`. */
   readonly root: string
 }
 
@@ -59,7 +59,7 @@ async function runAll(
       const finding = await found(file, options, progress)
       findings.push(finding)
       progress.print(screenText(finding))
-      // After each part, so that what was measured is kept whatever happens to the next.
+      // Saved after each part, so that a later failure loses nothing.
       where = options.isPublish
         ? publish(root, findings)
         : save(join(root, '.cache/bench'), findings)

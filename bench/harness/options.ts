@@ -3,7 +3,7 @@
 import { parseArgs } from 'node:util'
 
 export interface Options {
-  /** Of the parts to run; none means all. */
+  /** Names of the parts to run; none means all. */
   readonly names: readonly string[]
   readonly isQuick: boolean
   /** Whether missing programs of peers are installed. */
@@ -25,7 +25,7 @@ written to .cache/bench.
   --list     The names and titles
   --help     This text`
 
-/** What is wrong with the arguments is a value, as a person has typed them. */
+/** Returns a message for wrong arguments instead of throwing, because a person typed them. */
 export function optionsFrom(args: readonly string[]): Options | { readonly wrong: string } {
   try {
     const flag = { type: 'boolean', default: false } as const

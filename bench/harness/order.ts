@@ -1,4 +1,4 @@
-/** The order of the parts, from the library outwards; what is not named here comes last. */
+/** The order of the parts, from the library outwards; parts that are not named here come last. */
 
 const order = [
   'memory',

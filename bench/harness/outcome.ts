@@ -1,4 +1,4 @@
-/** What a comparison says: the ratio of the medians, and how far single rounds lie apart. */
+/** The result of a comparison: the ratio of the medians, and the spread of single rounds. */
 
 import type { Comparison } from './part.ts'
 import { median } from './rounds.ts'
@@ -7,13 +7,13 @@ export interface Outcome {
   /** Medians over the rounds. */
   readonly ours: number
   readonly peer: number
-  /** How many times better ours is; above 1 is good, whatever the unit. */
+  /** How many times better ours is; above 1 is good in every unit. */
   readonly ratio: number
   /** The least and the greatest ratio of one round. The ratio lies between them. */
   readonly ratioMin: number
   readonly ratioMax: number
   readonly isSlower: boolean
-  /** Undefined where nothing is aimed at. */
+  /** Undefined if the comparison has no aim. */
   readonly isAimMet: boolean | undefined
 }
 
@@ -29,13 +29,13 @@ export function outcomeOf({ rounds, isLessBetter = false, aim }: Comparison): Ou
     ratio,
     ratioMin: Math.min(...ratios),
     ratioMax: Math.max(...ratios),
-    // With the digits that are shown: 0.999 is as fast.
+    // Compared with the digits that are shown: 0.999 counts as equal.
     isSlower: Math.round(ratio * 100) < 100,
     isAimMet: aim === undefined ? undefined : ratio >= aim,
   }
 }
 
-/** Comparisons of the same two in the same unit share a table, whose heading names them. */
+/** Groups comparisons of the same contenders in the same unit, which share a table. */
 export function alike(comparisons: readonly Comparison[]): Comparison[][] {
   const groups = new Map<string, Comparison[]>()
   for (const comparison of comparisons) {

@@ -1,34 +1,35 @@
 /**
- * What a part of the benchmark is, and what it finds. The table on the screen, the JSON, the page
- * docs/benchmarks.md, the charts and the README's headline table are all made from `Finding`s; none
- * of them is typed.
+ * The contract of a part of the benchmark, and its findings. The table on the screen, the JSON,
+ * docs/benchmarks.md, the charts and the README's headline table are all generated from `Finding`s.
  */
+
+import type { Chart } from '../../tools/charts/chart.ts'
 
 export interface Part {
   /** As in `./run.sh bench NAME`; the file is bench/NAME.ts. */
   readonly name: string
   readonly title: string
-  /** One to three sentences: what is compared with what, on what. */
+  /** One to three sentences: the contenders, and the machine or server that they run on. */
   readonly compares: string
   run(run: Run): Promise<void>
 }
 
-/** What a part is given. Whatever it reports, it reports through this. */
+/** The port through which a part reports everything. */
 export interface Run {
   /** A short version: the same comparisons, fewer and shorter rounds, smaller sizes. */
   readonly isQuick: boolean
-  /** Whether programs of others that are missing may be installed into .tools/ first. */
+  /** True if missing programs of peers may be installed into .tools/ first. */
   readonly installsPeers: boolean
   /** Shown in the progress line. */
   progress(text: string): void
-  /** Called when the part ends, the last first, also after an error. */
+  /** Registers a callback for the end of the part, also after an error; the last one runs first. */
   onStop(stop: () => unknown): void
   compared(comparison: Comparison): void
   table(table: Table): void
   chart(chart: Chart): void
-  /** Who took part, for the list of versions; Node and the Redis server are in it by themselves. */
+  /** Adds a contender to the list of versions, which always has Node and the Redis server. */
   uses(name: string, version: string): void
-  /** What was left out, and why: `HAProxy: not installed (apt-get install haproxy)`. */
+  /** A contender that was left out, and why: `HAProxy: not installed (apt-get install haproxy)`. */
   skipped(line: string): void
   /** A sentence for the page, such as the reason why a peer is faster. */
   note(sentence: string): void
@@ -36,21 +37,23 @@ export interface Run {
 
 /** Ours against one peer, both in the same run, taking turns. */
 export interface Comparison {
-  /** Unique over all parts: `redis-256-uniform`. The README's table picks by it. */
+  /** Unique over all parts, such as `redis-256-uniform`. The README's table selects by it. */
   readonly name: string
-  /** What is compared, as a row of a table: `10,000 keys, 256 calls in flight`. */
+  /** The name of its row in a table: `10,000 keys, 256 calls in flight`. */
   readonly what: string
   readonly ours: string
   readonly peer: string
-  /** Of the figures, such as `decisions per second`. */
+  /** The unit of the figures, such as `decisions per second`. */
   readonly unit: string
-  /** One per round, ours and the peer's, in the order of the rounds. */
+  /** One entry per round, in the order of the rounds. */
   readonly rounds: readonly { readonly ours: number; readonly peer: number }[]
-  /** Where less is better (latency, bytes), the ratio is turned round: above 1 is always good. */
+  /**
+   * True if less is better (latency, bytes). The ratio is inverted then: above 1 is always good.
+   */
   readonly isLessBetter?: boolean
-  /** The ratio that is aimed at, where there is one. */
+  /** The ratio that the comparison aims at. */
   readonly aim?: number
-  /** One sentence on why the peer is faster. Shown only where it is, or where the aim is missed. */
+  /** One sentence on why the peer is faster; shown only if it is, or if the aim is missed. */
   readonly reason?: string
 }
 
@@ -63,31 +66,14 @@ export interface Table {
     readonly name: string
     readonly isOurs: boolean
     /**
-     * A text stands as it is; undefined is an empty cell. `missed` says that the row has missed an
-     * aim, and puts it among what Tidegate does worse.
+     * A text is shown as it is; undefined is an empty cell. `missed` lists the row among the
+     * results in which Tidegate is worse.
      */
     readonly cells: readonly (number | string | undefined)[]
   }[]
 }
 
-export interface Chart {
-  /** The file is docs/images/bench-NAME.svg. */
-  readonly name: string
-  readonly title: string
-  readonly kind: 'bars' | 'lines'
-  readonly xLabel: string
-  readonly yLabel: string
-  readonly isLogX?: boolean
-  readonly isLogY?: boolean
-  readonly series: readonly {
-    readonly name: string
-    readonly isOurs: boolean
-    /** For bars `x` is a category. */
-    readonly points: readonly { readonly x: number | string; readonly y: number }[]
-  }[]
-}
-
-/** All that one part has reported, as it is stored in JSON. */
+/** The report of one part, as it is stored in JSON. */
 export interface Finding {
   readonly part: string
   readonly title: string

@@ -1,19 +1,19 @@
 /**
- * What is seen while benchmarks run. On a terminal that is one line, written again and again; in a
- * log it is a line for each part.
+ * The progress of running benchmarks: on a terminal one line that is updated, in a log one line per
+ * part.
  */
 
 export interface Progress {
-  /** Another part begins. */
+  /** Starts the line of the next part. */
   next(name: string): void
-  /** What it does now. */
+  /** Shows the current step of the part. */
   show(text: string): void
-  /** Results, which stay. */
+  /** Prints results, which stay on the screen. */
   print(text: string): void
   end(): void
 }
 
-/** Often enough to be seen to live, and too seldom to be measured. */
+/** Often enough to look alive, too rarely to affect the measurement. */
 const REFRESH_MS = 1_000
 
 const CLEAR_LINE = '\r\u001b[2K'

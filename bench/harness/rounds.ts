@@ -6,13 +6,13 @@ export interface Contender<Figure> {
   readonly name: string
   /** One round. */
   run(): Promise<Figure>
-  /** Instead of a first round that is not counted. */
+  /** Replaces the first round, which is not counted. */
   warmUp?(): Promise<unknown>
 }
 
 /**
- * The rounds of each, by name. The first round warms up and is not counted; the order turns by one
- * from round to round, so that nobody always runs after the same neighbour.
+ * The rounds of each contender, by name. The first round warms up and is not counted. The order
+ * rotates by one each round, so that no contender always runs after the same one.
  */
 export async function takeTurns<Figure>(
   run: Pick<Run, 'progress'>,

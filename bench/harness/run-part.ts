@@ -1,25 +1,26 @@
 /**
- * Runs one part and writes down what it reports. Whatever the part started is stopped when it ends,
- * when it fails, and when the person stops the benchmark.
+ * Runs one part and records its report. Everything that the part started is stopped when it ends,
+ * when it fails, and when the user interrupts the benchmark.
  */
 
+import type { Chart } from '../../tools/charts/chart.ts'
 import { machine } from './machine.ts'
-import type { Chart, Comparison, Finding, Part, Run, Table } from './part.ts'
+import type { Comparison, Finding, Part, Run, Table } from './part.ts'
 import type { Progress } from './progress.ts'
 
-/** Many times what a part takes: what takes longer hangs, and the others are to have their turn. */
+/** Many times the duration of a part: a part that takes longer hangs, and the next one starts. */
 const FULL_MS_MAX = 30 * 60_000
 const QUICK_MS_MAX = 3 * 60_000
 
-/** For what does not want to stop; then the process ends all the same. */
+/** The wait for a child that does not stop; then the process ends anyway. */
 const STOP_MS_MAX = 10_000
 
-/** More digits say nothing, and make the JSON hard to read. */
+/** More digits are noise, and make the JSON hard to read. */
 const DIGITS = 6
 
 const exitCodes = { SIGINT: 130, SIGTERM: 143 } as const
 
-/** What a person chose. */
+/** The choices of the command line. */
 export type RunChoices = Pick<Run, 'isQuick' | 'installsPeers'>
 
 export async function runPart(
@@ -61,7 +62,7 @@ async function inTime(running: Promise<void>, msMax: number): Promise<void> {
   }
 }
 
-/** What to stop, the last first. A stop that fails does not keep the others from their turn. */
+/** Callbacks to stop what a part started, the last first. If one fails, the others still run. */
 class Stops {
   readonly #stops: (() => unknown)[] = []
   #isOver = false
@@ -127,7 +128,7 @@ class Records {
   }
 }
 
-/** As it will be in JSON, so that the screen shows the same as the page that is made from it. */
+/** The values as they will be in JSON, so that screen and page show the same. */
 function rounded<T>(value: T): T {
   const short = (_key: string, each: unknown) =>
     typeof each === 'number' ? Number(each.toPrecision(DIGITS)) : each

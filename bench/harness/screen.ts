@@ -1,6 +1,7 @@
-/** What one part has found, as text for the screen. */
+/** The findings of one part, as text for the screen. */
 
-import { aimText, figure, ratioText, rough, spreadText } from './figures.ts'
+import { figure, rough } from '../../tools/charts/number-text.ts'
+import { aimText, ratioText, spreadText } from './figures.ts'
 import { alike, outcomeOf } from './outcome.ts'
 import type { Comparison, Finding, Table } from './part.ts'
 
@@ -51,7 +52,7 @@ function tableLines({ title, columns, rows }: Table): string[] {
   return [title, ...aligned([heading, ...body], right), '']
 }
 
-/** Columns of equal width; those named stand at the right. */
+/** Pads columns to equal width; the named columns are aligned to the right. */
 function aligned(rows: readonly (readonly string[])[], right: readonly number[]): string[] {
   const widths = (rows[0] ?? []).map((_, at) =>
     Math.max(...rows.map((row) => (row[at] ?? '').length)),

@@ -8,14 +8,14 @@ import {
   type ServiceError,
 } from '@grpc/grpc-js'
 import { loadSync } from '@grpc/proto-loader'
-import { message } from '../../test/rls/raw-http2.ts'
-import { freePort } from '../../test/servers/ports.ts'
+import { message } from '../../test/e2e/rls/raw-http2.ts'
+import { freePort } from '../../test/support/servers/ports.ts'
+import type { Program } from '../../tools/install/install-program.ts'
 import type { Run } from '../harness/part.ts'
-import { limits, type RlsService, untilCounting } from '../parts/rls-service.ts'
-import type { PeerProgram } from './peer-program.ts'
+import { limits, type RlsService, untilCounting } from '../parts/rls/service.ts'
 import { startPeer } from './start-peer.ts'
 
-export const gubernator: PeerProgram = {
+export const gubernator: Program = {
   name: 'Gubernator',
   variable: 'TIDEGATE_GUBERNATOR',
   file: 'gubernator/gubernator',

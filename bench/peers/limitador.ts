@@ -2,14 +2,14 @@
 
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { freePort } from '../../test/servers/ports.ts'
+import { freePort } from '../../test/support/servers/ports.ts'
+import type { Program } from '../../tools/install/install-program.ts'
 import type { Run } from '../harness/part.ts'
-import { envoyCalls, limits, type RlsService, untilCountingByEnvoy } from '../parts/rls-service.ts'
-import type { PeerProgram } from './peer-program.ts'
+import { envoyCalls, limits, type RlsService, untilCountingByEnvoy } from '../parts/rls/service.ts'
 import { startPeer } from './start-peer.ts'
 
 /** Only its library is on crates.io; the server is built from its repository. */
-export const limitador: PeerProgram = {
+export const limitador: Program = {
   name: 'Limitador',
   variable: 'TIDEGATE_LIMITADOR',
   file: 'limitador/limitador-server',

@@ -1,8 +1,8 @@
 /** The storage in memory of @nestjs/throttler, which keeps the time of every hit. */
 
-import type { PeerProgram } from './peer-program.ts'
+import type { Program } from '../../tools/install/install-program.ts'
 
-export const nestThrottler: PeerProgram = {
+export const nestThrottler: Program = {
   name: '@nestjs/throttler',
   variable: 'TIDEGATE_NEST_THROTTLER',
   file: 'nestjs/node_modules/@nestjs/throttler/dist/throttler.service.js',
@@ -12,7 +12,7 @@ export const nestThrottler: PeerProgram = {
   ],
 }
 
-/** What its guard asks for every request. */
+/** The method that its guard calls for every request. */
 export interface ThrottlerStorage {
   increment(
     key: string,
@@ -24,7 +24,7 @@ export interface ThrottlerStorage {
   onApplicationShutdown(): void
 }
 
-/** From the path of its module. */
+/** Loads the storage from the path of its module. */
 export async function loadThrottlerStorage(path: string): Promise<new () => ThrottlerStorage> {
   const { ThrottlerStorageService } = await import(path)
   return ThrottlerStorageService

@@ -1,17 +1,10 @@
 /** envoyproxy/ratelimit, the reference, with the same configuration and the same Redis as ours. */
 
-import { freePort } from '../../test/servers/ports.ts'
+import { freePort } from '../../test/support/servers/ports.ts'
+import { ratelimit } from '../../tools/install/programs.ts'
 import type { Run } from '../harness/part.ts'
-import { envoyCalls, type RlsService, untilCountingByEnvoy } from '../parts/rls-service.ts'
-import type { PeerProgram } from './peer-program.ts'
+import { envoyCalls, type RlsService, untilCountingByEnvoy } from '../parts/rls/service.ts'
 import { startPeer } from './start-peer.ts'
-
-export const ratelimit: PeerProgram = {
-  name: 'envoyproxy/ratelimit',
-  variable: 'TIDEGATE_RATELIMIT',
-  file: 'ratelimit/service_cmd',
-  goPackage: 'github.com/envoyproxy/ratelimit/src/service_cmd@v1.4.1-0.20260122083618-3fb702589d36',
-}
 
 /** It reads the files in `config` below the folder. */
 export async function startRatelimit(

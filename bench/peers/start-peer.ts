@@ -1,6 +1,6 @@
-/** A service of others in a process of its own; it has to count rightly before it is measured. */
+/** A service of a peer in a process of its own; it must count correctly before it is measured. */
 
-import { ServerProcess } from '../../test/servers/server-process.ts'
+import { ServerProcess } from '../../test/support/servers/server-process.ts'
 import type { Run } from '../harness/part.ts'
 
 export interface PeerStart {
@@ -8,11 +8,11 @@ export interface PeerStart {
   readonly args?: readonly string[]
   readonly settings: Readonly<Record<string, string>>
   readonly folder: string
-  /** Rejects where it does not count. */
+  /** Rejects if the service does not count. */
   untilCounting(): Promise<void>
 }
 
-/** It ends with the part, or at once where it does not count. */
+/** Starts the service. It ends with the part, or immediately if it does not count. */
 export async function startPeer(run: Pick<Run, 'onStop'>, start: PeerStart): Promise<void> {
   const { program, args = [], settings, folder } = start
   const variables = Object.entries(settings).map(([name, value]) => `${name}=${value}`)

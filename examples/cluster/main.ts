@@ -5,21 +5,26 @@
 
 import { setTimeout as sleep } from 'node:timers/promises'
 import {
+  formCluster,
+  meet,
+  moveSlots,
+  SLOT_COUNT,
+} from '../../test/support/servers/cluster-nodes.ts'
+import { until } from '../../test/support/servers/until.ts'
+import {
   ClusterError,
-  clusterCommand,
+  clusterNodes,
   clusterPorts,
-  HOST,
   knownPorts,
+  MASTERS,
   type NodeState,
+  nodeCommand,
   nodeStates,
-  redisCli,
   refuseTaken,
   removeFolder,
   runningPorts,
   startNode,
   stopNode,
-  until,
-  untilReplicated,
   untilWhole,
 } from './nodes.ts'
 import { startTraffic, type Traffic } from './traffic.ts'
@@ -49,10 +54,8 @@ async function start(): Promise<void> {
   await refuseTaken(ports)
   try {
     for (const port of ports) await startNode(port)
-    const addresses = ports.map((port) => `${HOST}:${port}`)
-    await clusterCommand('create', ...addresses, '--cluster-replicas', '1', '--cluster-yes')
-    await untilWhole()
-    await untilReplicated()
+    const nodes = await clusterNodes(ports)
+    await formCluster(nodes.slice(0, MASTERS), nodes.slice(MASTERS))
   } catch (error) {
     await stopAll()
     throw error
@@ -64,7 +67,7 @@ async function start(): Promise<void> {
   console.log(`\nTry: REDIS_MODE=cluster${addresses} ./run.sh demo`)
 }
 
-/** Nodes that were killed keep what they knew of the cluster, and find their place again. */
+/** Killed nodes keep their cluster configuration on disk, and rejoin with it. */
 async function startMissing(): Promise<void> {
   const running = runningPorts()
   const missing = knownPorts().filter((port) => !running.includes(port))
@@ -83,7 +86,7 @@ async function stop(): Promise<void> {
   console.log(text)
 }
 
-/** What is left of them, too: a node that knows an old cluster cannot be part of a new one. */
+/** Removes their files too: a node that knows an old cluster cannot join a new one. */
 async function stopAll(): Promise<void> {
   for (const port of knownPorts()) await stopNode(port, 'SIGTERM', true)
   removeFolder()
@@ -94,13 +97,13 @@ async function status(): Promise<void> {
   const portOf = new Map(states.map(({ id, port }) => [id, port]))
   console.log('port   role     state  of     keys    slots')
   for (const state of states) {
-    const keys = state.isDown ? '-' : await redisCli(state.port, 'dbsize').catch(() => '-')
+    const keys = state.isDown ? '-' : await nodeCommand(state.port, 'DBSIZE').catch(() => '-')
     const columns = [
       String(state.port).padEnd(6),
       state.role.padEnd(8),
       (state.isDown ? 'down' : 'up').padEnd(6),
       String(portOf.get(state.masterId) ?? '-').padEnd(6),
-      keys.padEnd(7),
+      String(keys).padEnd(7),
       state.slots.join(' ') || '-',
     ]
     console.log(columns.join(' '))
@@ -134,12 +137,10 @@ async function demo(): Promise<void> {
     await traffic.stop()
   }
   await untilWhole()
-  console.log(
-    '\nDegraded: decided without Redis as the limit declares, and marked so for the client.',
-  )
+  console.log('\nDegraded: decided without Redis as the limit declares, and marked for the client.')
 }
 
-/** A cluster that misses nodes would not show what is to be seen. */
+/** Refuses a cluster with missing nodes: its failover would not be the one that the demo shows. */
 async function startOrRefuse(): Promise<void> {
   const running = runningPorts()
   if (running.length === 0) return start()
@@ -149,7 +150,6 @@ async function startOrRefuse(): Promise<void> {
     throw new ClusterError(`nothing runs on port ${missing.join(', ')}; ${advice}`)
   }
   await untilWhole()
-  await untilReplicated()
 }
 
 async function untilPromoted(victim: NodeState): Promise<number> {
@@ -165,7 +165,7 @@ async function untilPromoted(victim: NodeState): Promise<number> {
   return port
 }
 
-/** One line for each second. */
+/** Prints one line per second. */
 async function report(traffic: Traffic, startedAt: number, durationMs: number): Promise<void> {
   const end = Date.now() + durationMs
   while (Date.now() < end) {
@@ -183,25 +183,20 @@ async function report(traffic: Traffic, startedAt: number, durationMs: number): 
 async function addShard(): Promise<void> {
   await startOrRefuse()
   const ports = runningPorts()
-  const [master, replica] = [Math.max(...ports) + 1, Math.max(...ports) + 2]
-  const first = `${HOST}:${ports[0]}`
-  await refuseTaken([master, replica])
-  console.log(`\nA new master on port ${master} and its replica on ${replica}:\n`)
-  await startNode(master)
-  await clusterCommand('add-node', `${HOST}:${master}`, first)
-  await untilKnown(master)
-  await startNode(replica)
-  const masterId = await redisCli(master, 'cluster', 'myid')
-  const asReplica = ['--cluster-slave', '--cluster-master-id', masterId]
-  await clusterCommand('add-node', `${HOST}:${replica}`, first, ...asReplica)
-  await untilKnown(replica)
+  const added = [Math.max(...ports) + 1, Math.max(...ports) + 2] as const
+  await refuseTaken(added)
+  console.log(`\nA new master on port ${added[0]} and its replica on ${added[1]}:\n`)
+  for (const port of added) await startNode(port)
+  await meet(await clusterNodes([...ports, ...added]))
+  const masterId = await nodeCommand(added[0], 'CLUSTER', 'MYID')
+  await nodeCommand(added[1], 'CLUSTER', 'REPLICATE', String(masterId))
   console.log('second  admitted  refused  degraded  failed  slowest')
   const traffic = await startTraffic()
   try {
     const startedAt = Date.now()
     await report(traffic, startedAt, 1_000)
     console.log('        resharding, so that every master has the same number of slots')
-    const moving = clusterCommand('rebalance', first, '--cluster-use-empty-masters')
+    const moving = rebalance(added[0])
     let isMoving = true
     moving.finally(() => (isMoving = false)).catch(() => undefined)
     while (isMoving) await report(traffic, startedAt, 1_000)
@@ -216,10 +211,23 @@ async function addShard(): Promise<void> {
   await status()
 }
 
-async function untilKnown(port: number): Promise<void> {
-  await until(`all nodes know port ${port}`, async () => {
-    const views = await Promise.all(runningPorts().map((one) => redisCli(one, 'cluster', 'nodes')))
-    return views.every((text) => text.includes(`:${port}@`))
+/** Moves an equal number of slots from every other master to the one on this port. */
+async function rebalance(port: number): Promise<void> {
+  const states = masters(await nodeStates())
+  const nodes = await clusterNodes(states.map((state) => state.port))
+  const to = nodes.find((node) => node.port === port)
+  if (to === undefined) throw new ClusterError(`no master runs on port ${port}`)
+  const count = Math.floor(SLOT_COUNT / nodes.length / (nodes.length - 1))
+  for (const from of nodes.filter((node) => node !== to)) {
+    const slots = slotsOf(states.find(({ id }) => id === from.id)).slice(0, count)
+    await moveSlots(slots, { from, to }, nodes)
+  }
+}
+
+function slotsOf(state: NodeState | undefined): number[] {
+  return (state?.slots ?? []).flatMap((range) => {
+    const [first = 0, last = first] = range.split('-').map(Number)
+    return Array.from({ length: last - first + 1 }, (_, at) => first + at)
   })
 }
 

@@ -1,29 +1,27 @@
 /**
- * A Redis Cluster of real processes on this machine, for trying things out: three masters and three
- * replicas on the ports from 7000. What it writes is under `.cache/cluster`, and only processes
- * that it started itself are ever stopped. `CLUSTER_PORT` is another first port.
+ * A Redis Cluster of real processes on this machine, for experiments: three masters and three
+ * replicas on the ports from 7000. Its files are under `.cache/cluster`. It stops only processes
+ * that it started itself. `CLUSTER_PORT` sets another first port.
  */
 
-import { execFile, spawnSync } from 'node:child_process'
+import { spawnSync } from 'node:child_process'
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { connect } from 'node:net'
 import { join } from 'node:path'
-import { setTimeout as sleep } from 'node:timers/promises'
-import { promisify } from 'node:util'
+import { type ClusterNode, untilOk } from '../../test/support/servers/cluster-nodes.ts'
+import { BUS_PORT_OFFSET, LOOPBACK } from '../../test/support/servers/ports.ts'
+import { command } from '../../test/support/servers/redis.ts'
+import { redisBinary } from '../../test/support/servers/redis-binary.ts'
+import { until } from '../../test/support/servers/until.ts'
 
-const run = promisify(execFile)
+export const MASTERS = 3
+const NODES = 2 * MASTERS
 
-export const HOST = '127.0.0.1'
-const NODES = 6
+/** Leaves room for the ports of further nodes and of their cluster buses. */
+const PORT_FIRST_MAX = 65_535 - BUS_PORT_OFFSET - 100
 
-/** Nodes talk to one another on a port that is higher by this, and more of them may be added. */
-const BUS_OFFSET = 10_000
-const PORT_FIRST_MAX = 65_535 - BUS_OFFSET - 100
-
-/** A node is thought to be down after this; then its replica is promoted within a second. */
+/** A node counts as down after this time; then its replica is promoted within a second. */
 const NODE_TIMEOUT_MS = 2_000
-
-const WAIT_MS_MAX = 30_000
 
 export interface NodeState {
   readonly id: string
@@ -36,7 +34,7 @@ export interface NodeState {
   readonly slotCount: number
 }
 
-/** A mistake or a state that people can mend; shown without a trace. */
+/** An error that the user can fix; printed without a stack trace. */
 export class ClusterError extends Error {}
 
 export function firstPort(): number {
@@ -51,7 +49,7 @@ export function clusterPorts(): number[] {
   return Array.from({ length: NODES }, (_, at) => firstPort() + at)
 }
 
-/** The ports of nodes that were started here, whether they run or not. */
+/** The ports of all nodes that were started here, running or not. */
 export function knownPorts(): number[] {
   const folder = clusterFolder()
   if (!existsSync(folder)) return []
@@ -59,14 +57,14 @@ export function knownPorts(): number[] {
   return ports.filter((port) => Number.isSafeInteger(port)).sort((one, other) => one - other)
 }
 
-/** The ports of nodes that were started here and run. */
+/** The ports of the running nodes that were started here. */
 export function runningPorts(): number[] {
   return knownPorts().filter((port) => pidOf(port) !== undefined)
 }
 
-/** Before the first is started, so that a port that is taken leaves none of them behind. */
+/** Called before the first node starts, so that a port in use leaves no node behind. */
 export async function refuseTaken(ports: readonly number[]): Promise<void> {
-  for (const port of ports.flatMap((one) => [one, one + BUS_OFFSET])) {
+  for (const port of ports.flatMap((one) => [one, one + BUS_PORT_OFFSET])) {
     if (!(await isListening(port))) continue
     const advice = 'stop what listens there, or set CLUSTER_PORT to another first port'
     throw new ClusterError(`port ${port} is in use; ${advice}`)
@@ -79,7 +77,7 @@ export async function startNode(port: number): Promise<void> {
   mkdirSync(place, { recursive: true })
   const options = {
     port,
-    bind: HOST,
+    bind: LOOPBACK,
     dir: place,
     pidfile: join(place, 'redis.pid'),
     logfile: join(place, 'redis.log'),
@@ -89,21 +87,21 @@ export async function startNode(port: number): Promise<void> {
     'cluster-enabled': 'yes',
     'cluster-config-file': 'nodes.conf',
     'cluster-node-timeout': NODE_TIMEOUT_MS,
-    // Slots that still have an owner are answered, whatever becomes of the others.
+    // Slots with an owner are served even if other slots have none.
     'cluster-require-full-coverage': 'no',
-    // A replica that was never in sync is not promoted, and by default a master waits 5 s for more
-    // replicas before it sends them anything.
+    // A replica that was never in sync is not promoted. By default a master waits 5 s for further
+    // replicas before it sends the first snapshot.
     'repl-diskless-sync-delay': 0,
   }
   const args = Object.entries(options).flatMap(([name, value]) => [`--${name}`, String(value)])
-  const started = spawnSync('redis-server', args, { encoding: 'utf8' })
+  const started = spawnSync(redisBinary(), args, { encoding: 'utf8' })
   if (started.status !== 0) {
     throw new ClusterError(`redis-server did not start: ${started.error ?? started.stdout}`)
   }
   await until(`the node on port ${port} answers`, () => isListening(port))
 }
 
-/** Ends a node that was started here, and forgets its data if asked to. */
+/** Stops a node that was started here, and removes its data if `isForgotten`. */
 export async function stopNode(
   port: number,
   signal: 'SIGTERM' | 'SIGKILL',
@@ -112,80 +110,67 @@ export async function stopNode(
   const pid = pidOf(port)
   if (pid !== undefined) {
     process.kill(pid, signal)
-    // Not by its file, which it removes before it has written its last words.
+    // Not by its pid file, which it removes before it has written the end of its log.
     await until(`process ${pid} has ended`, async () => !isNode(pid, port))
   }
   if (isForgotten) rmSync(join(clusterFolder(), String(port)), { recursive: true, force: true })
 }
 
-/** When all nodes have been stopped and forgotten. */
+/** Call it after all nodes have been stopped and their data removed. */
 export function removeFolder(): void {
   rmSync(clusterFolder(), { recursive: true, force: true })
 }
 
-export async function redisCli(port: number, ...args: readonly string[]): Promise<string> {
-  const { stdout } = await run('redis-cli', ['-h', HOST, '-p', String(port), ...args])
-  return stdout.trim()
+/** Sends a command to the node on this port. */
+export function nodeCommand(port: number, name: string, ...args: (string | number)[]) {
+  return command({ host: LOOPBACK, port, password: undefined, tls: undefined }, name, ...args)
 }
 
-export async function clusterCommand(...args: readonly string[]): Promise<string> {
-  try {
-    return (await run('redis-cli', ['--cluster', ...args], { maxBuffer: 1e8 })).stdout
-  } catch (error) {
-    const { stdout = '', stderr = '' } = error as { stdout?: string; stderr?: string }
-    throw new ClusterError(`redis-cli --cluster ${args[0]} failed:\n${stdout}${stderr}`)
-  }
+/** The nodes on these ports, all of which must run. */
+export function clusterNodes(ports: readonly number[]): Promise<ClusterNode[]> {
+  const nodeAt = async (port: number) => ({
+    id: String(await nodeCommand(port, 'CLUSTER', 'MYID')),
+    host: LOOPBACK,
+    port,
+    command: (name: string, ...args: readonly (string | number)[]) =>
+      nodeCommand(port, name, ...args),
+  })
+  return Promise.all(ports.map(nodeAt))
 }
 
-/** The nodes as one that runs sees them. */
+/** The nodes as the first running node that answers sees them. */
 export async function nodeStates(): Promise<NodeState[]> {
   for (const port of runningPorts()) {
     try {
-      const text = await redisCli(port, 'cluster', 'nodes')
+      const text = String(await nodeCommand(port, 'CLUSTER', 'NODES'))
       return text
+        .trim()
         .split('\n')
         .map(stateOf)
         .sort((one, other) => one.port - other.port)
     } catch {
-      // Another one may answer.
+      // Another node may answer.
     }
   }
   throw new ClusterError('no node of the cluster runs; start it with: ./run.sh cluster-start')
 }
 
+/** Waits until all slots are served and every master has a replica in sync to replace it. */
 export async function untilWhole(): Promise<void> {
-  await until('the cluster is whole', async () => {
-    const answers = await Promise.all(
-      runningPorts().map((port) => redisCli(port, 'cluster', 'info')),
-    )
-    return answers.every((text) => text.includes('cluster_state:ok'))
-  })
-}
-
-/** Every master has a replica that has what it has: only such a one can take its place. */
-export async function untilReplicated(): Promise<void> {
+  await untilOk(await clusterNodes(runningPorts()))
   await until('every master has a replica in sync', async () => {
     const states = await nodeStates()
     const replicas = states.filter(({ role, isDown }) => role === 'replica' && !isDown)
     const answers = await Promise.all(
-      replicas.map(({ port }) => redisCli(port, 'info', 'replication')),
+      replicas.map(({ port }) => nodeCommand(port, 'INFO', 'replication')),
     )
-    const inSync = replicas.filter((_, at) => answers[at]?.includes('master_link_status:up'))
+    const inSync = replicas.filter((_, at) => String(answers[at]).includes('master_link_status:up'))
     const masters = states.filter(({ role, slotCount }) => role === 'master' && slotCount > 0)
     return masters.every(({ id }) => inSync.some(({ masterId }) => masterId === id))
   })
 }
 
-export async function until(what: string, ask: () => Promise<boolean>): Promise<void> {
-  const end = Date.now() + WAIT_MS_MAX
-  while (!(await ask())) {
-    if (Date.now() > end)
-      throw new ClusterError(`waited ${WAIT_MS_MAX / 1000} s in vain until ${what}`)
-    await sleep(50)
-  }
-}
-
-/** Of the cluster with that first port: another one is not touched. */
+/** The folder of the cluster with this first port; other clusters have their own. */
 function clusterFolder(): string {
   return join(import.meta.dirname, '../../.cache/cluster', String(firstPort()))
 }
@@ -211,7 +196,7 @@ function sizeOf(range: string): number {
   return (last ?? first ?? 0) - (first ?? 0) + 1
 }
 
-/** Of the process that was started for that port, if it still is that process. */
+/** The process that was started for this port; undefined if the pid belongs to another now. */
 function pidOf(port: number): number | undefined {
   try {
     const pid = Number(readFileSync(join(clusterFolder(), String(port), 'redis.pid'), 'utf8'))
@@ -230,7 +215,7 @@ function isNode(pid: number, port: number): boolean {
   }
 }
 
-/** Where there is no /proc, `ps` tells; it takes longer. */
+/** Without /proc it runs `ps`, which takes longer. */
 function commandLineOf(pid: number): string {
   if (existsSync('/proc/self')) return readFileSync(`/proc/${pid}/cmdline`, 'utf8')
   return spawnSync('ps', ['-o', 'args=', '-p', String(pid)], { encoding: 'utf8' }).stdout
@@ -238,7 +223,7 @@ function commandLineOf(pid: number): string {
 
 function isListening(port: number): Promise<boolean> {
   return new Promise((resolve) => {
-    const socket = connect(port, HOST)
+    const socket = connect(port, LOOPBACK)
     const settle = (answer: boolean) => {
       socket.destroy()
       resolve(answer)

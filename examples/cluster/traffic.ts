@@ -1,14 +1,15 @@
 /**
- * Traffic through a gateway on the cluster: a gateway, a backend, and clients with addresses of
- * their own (127.0.1.x), so that their counters lie on all shards.
+ * Traffic through a gateway on the cluster: a gateway, a backend, and clients with different
+ * addresses (127.0.1.x), so that their counters are on all shards.
  */
 
 import { Agent, get, type IncomingMessage } from 'node:http'
+import { LOOPBACK } from '../../test/support/servers/ports.ts'
 import { freePortNear, startBackend, startGateway } from '../processes.ts'
-import { HOST, runningPorts } from './nodes.ts'
+import { runningPorts } from './nodes.ts'
 
 export interface Traffic {
-  /** What the clients saw since the last call. */
+  /** The responses that the clients got since the last call. */
   take(): Seen
   stop(): Promise<void>
 }
@@ -29,10 +30,10 @@ export async function startTraffic(): Promise<Traffic> {
   const [port, backendPort] = [await freePortNear(8080), await freePortNear(8081)]
   const backend = await startBackend(backendPort, 'ignore')
   const environment = {
-    BACKEND_URL: `http://${HOST}:${backendPort}`,
+    BACKEND_URL: `http://${LOOPBACK}:${backendPort}`,
     REDIS_MODE: 'cluster',
     REDIS_ADDRS: runningPorts()
-      .map((one) => `${HOST}:${one}`)
+      .map((one) => `${LOOPBACK}:${one}`)
       .join(','),
     BUCKET_SIZE: '1000',
     REFILL_RATE: '1000',
@@ -80,7 +81,7 @@ class Clients {
     const localAddress = `127.0.1.${1 + (this.#sent++ % CLIENTS)}`
     const startedAt = performance.now()
     const options = {
-      host: HOST,
+      host: LOOPBACK,
       port: this.#port,
       path: '/api/resource',
       localAddress,

@@ -1,8 +1,8 @@
 /** Charts: well-formed, within their width, and the same for the same data. */
 
 import { describe, expect, test } from 'vitest'
-import { chartSvg } from '../../bench/harness/chart.ts'
-import type { Chart } from '../../bench/harness/part.ts'
+import type { Chart } from '../../tools/charts/chart.ts'
+import { chartSvg } from '../../tools/charts/chart-svg.ts'
 import { complaintsAboutXml } from './xml.ts'
 
 const bars: Chart = {

@@ -1,19 +1,19 @@
-/** The documents are what is made of docs/benchmarks.json: nobody has typed a figure. */
+/** The benchmark documents match docs/benchmarks.json: no figure is typed by hand. */
 
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
+import { COMMAND, DATA_FILE, rendered } from '../../bench/documents/publish.ts'
+import { headlines, readmeCharts, withReadmeTable } from '../../bench/documents/readme-table.ts'
 import { outcomeOf } from '../../bench/harness/outcome.ts'
 import type { Finding } from '../../bench/harness/part.ts'
-import { COMMAND, DATA_FILE, rendered } from '../../bench/harness/publish.ts'
-import { headlines, readmeCharts, withReadmeTable } from '../../bench/harness/readme-table.ts'
-import { readText, repositoryRoot } from '../source-file.ts'
+import { readText, repositoryRoot } from '../house/source-file.ts'
 import { complaintsAboutXml } from './xml.ts'
 
 const findings: Finding[] = JSON.parse(readText(`docs/${DATA_FILE}`))
 const files = rendered(findings)
 const comparisons = findings.flatMap((finding) => finding.comparisons)
-const advice = `run: ${COMMAND}, or node bench/harness/render.ts where only the layout has changed`
+const advice = `run: ${COMMAND}, or node bench/documents/render.ts if only the layout has changed`
 
 describe('of docs/benchmarks.json', () => {
   test.for([...files])('docs/%s is made', ([file, text]) => {

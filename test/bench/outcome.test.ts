@@ -1,10 +1,11 @@
 /** From rounds to a ratio, and from ratios to texts. */
 
 import { describe, expect, test } from 'vitest'
-import { aimText, figure, ratioText, rough, spreadText } from '../../bench/harness/figures.ts'
+import { aimText, ratioText, spreadText } from '../../bench/harness/figures.ts'
 import { outcomeOf } from '../../bench/harness/outcome.ts'
 import type { Comparison } from '../../bench/harness/part.ts'
 import { takeTurns } from '../../bench/harness/rounds.ts'
+import { figure, rough } from '../../tools/charts/number-text.ts'
 
 const comparison: Comparison = {
   name: 'x',
@@ -32,7 +33,7 @@ describe('an outcome', () => {
     })
   })
 
-  test('is turned round where less is better', () => {
+  test('is inverted if less is better', () => {
     const { ratio, ratioMin, ratioMax, isSlower } = outcomeOf({ ...comparison, isLessBetter: true })
     expect([ratio, ratioMin, ratioMax, isSlower]).toEqual([1 / 4, 1 / 6, 1 / 2, true])
   })

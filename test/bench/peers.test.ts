@@ -1,14 +1,15 @@
-/** What keeps the benchmarks from measuring what is not there, or what does not count. */
+/** Checks that keep the benchmarks from measuring a service that is missing or does not count. */
 
 import { once } from 'node:events'
 import { createServer, type ServerHttp2Stream } from 'node:http2'
 import type { AddressInfo } from 'node:net'
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
-import { callsOver } from '../../bench/parts/rls-calls.ts'
-import { envoyCalls } from '../../bench/parts/rls-service.ts'
-import { type PeerProgram, peerProgram } from '../../bench/peers/peer-program.ts'
+import { callsOver } from '../../bench/parts/rls/calls.ts'
+import { envoyCalls } from '../../bench/parts/rls/service.ts'
+import { peerProgram } from '../../bench/peers/peer-program.ts'
+import type { Program } from '../../tools/install/install-program.ts'
 
-const program: PeerProgram = {
+const program: Program = {
   name: 'Example',
   variable: 'TIDEGATE_TEST_PEER',
   file: 'no-such-peer/program',
@@ -23,7 +24,7 @@ describe('a program of others', () => {
     expect([...versions.keys()]).toEqual(['Example'])
   })
 
-  test('that is missing is left out, with a line that says what brings it', async () => {
+  test('that is missing is left out, with a line on how to install it', async () => {
     const goPackage = 'example.com/peer@v1.0.0'
     const { run, skipped } = record()
     expect(await peerProgram(run, program)).toBeUndefined()
@@ -36,7 +37,7 @@ describe('a program of others', () => {
     ])
   })
 
-  test('that no registry has is not installed, whatever the person wishes', async () => {
+  test('that no registry has is not installed, even with --peers', async () => {
     const { run, skipped } = record(true)
     expect(await peerProgram(run, program)).toBeUndefined()
     expect(skipped).toEqual([expect.stringContaining('Example: no registry has it by name')])

@@ -1,4 +1,6 @@
-/** What `./run.sh bench` promises: which parts run, what becomes of failures, where results go. */
+/**
+ * The contract of `./run.sh bench`: which parts run, how failures are handled, where results go.
+ */
 
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -52,7 +54,7 @@ describe('the parts', () => {
     )
   })
 
-  test('are told whether the run is quick', async () => {
+  test('know whether the run is quick', async () => {
     place.part('alpha', `run.note('quick: ' + run.isQuick)`)
     expect((await runBench(place, ['--quick'])).stdout).toContain('quick: true')
     expect((await runBench(place, [])).stdout).toContain('quick: false')
@@ -91,7 +93,7 @@ describe('a part that throws', () => {
   })
 })
 
-test('Ctrl+C stops what was started, and the exit code is 130', async () => {
+test('Ctrl+C stops all children, and the exit code is 130', async () => {
   place.part(
     'alpha',
     `run.onStop(async () => console.log('stopped'))
@@ -119,7 +121,7 @@ describe('publishing', () => {
     expect(readFileSync(join(place.root, 'docs/benchmarks.md'), 'utf8')).toContain('**2.50×**')
   })
 
-  test('keeps what is published of a part that fails', async () => {
+  test('keeps the published findings of a part that fails', async () => {
     place.part('alpha', compared('alpha', 3))
     await runBench(place, ['--publish'])
     const before = findings(docs)

@@ -1,4 +1,4 @@
-/** Whether a text is well-formed, as far as drawings need it: tags nest, no mark is loose. */
+/** Checks that an SVG text is well-formed: tags nest, special characters are escaped. */
 
 export function complaintsAboutXml(text: string): string[] {
   const complaints: string[] = []

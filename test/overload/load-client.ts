@@ -1,14 +1,14 @@
 /**
- * A process that sends requests at a fixed rate over many connections, whatever the answers: a
- * server that is too slow gets no fewer of them. Times count from when a request should have been
- * sent, so that a late client or a full connection is part of them and never hides a slow server.
+ * A process that sends requests at a fixed rate over many connections: a slow server does not get
+ * fewer of them. Latencies count from the time at which a request was due, so that a late client or
+ * a full connection never hides a slow server.
  *
- * The first argument is a `LoadPlan` as JSON. Sends `ready` once all connections are open, begins
+ * The first argument is a `LoadPlan` as JSON. Sends `ready` once all connections are open, starts
  * at the message `go`, and sends a `LoadReport`.
  */
 
 import { connect, type Socket } from 'node:net'
-import { LOOPBACK } from '../servers/ports.ts'
+import { LOOPBACK } from '../support/servers/ports.ts'
 
 export interface LoadPlan {
   readonly port: number
@@ -20,25 +20,30 @@ export interface LoadPlan {
 
 export interface LoadReport {
   readonly sent: number
-  /** How many answers had each status. */
+  /** The number of responses by status. */
   readonly statuses: Readonly<Record<number, number>>
-  /** Answers that came while requests were sent. */
+  /** Responses that arrived before the end of the load. */
   readonly inTime: number
-  /** Requests without an answer when the time was over and some more had passed. */
+  /** Requests without a response after the end of the load and the grace period. */
   readonly unanswered: number
-  /** Of answers with 200, in milliseconds, in rising order. */
+  /** Latencies of responses with 200 in milliseconds, sorted. */
   readonly latenciesMs: Float64Array
-  /** How late the client itself was to look for requests to send; in rising order. */
+  /** Latencies of requests that were due after the first second, in rising order. */
+  readonly settledMs: Float64Array
+  /** How late the client itself sent requests, sorted. */
   readonly latenessMs: Float64Array
   readonly retryAfters: Readonly<Record<string, number>>
 }
 
 const TICK_MS = 1
 
-/** Answers that come later than this after the end are counted as none. */
+/** The time in which the server adapts to the load. */
+const SETTLING_MS = 1_000
+
+/** Responses that arrive later than this after the end count as missing. */
 const GRACE_MS = 5_000
 
-/** Connections are opened so many at a time: the backlog of a listener is 511. */
+/** Connections opened at a time; the backlog of a listener is 511. */
 const OPENING_MAX = 200
 
 const plan: LoadPlan = JSON.parse(process.argv[2] ?? '{}')
@@ -47,6 +52,9 @@ const statuses: Record<number, number> = {}
 const retryAfters: Record<string, number> = {}
 const latencies = new Float64Array(Math.ceil((plan.perSecond * plan.durationMs) / 1_000) + 1)
 let latencyCount = 0
+const settled = new Float64Array(latencies.length)
+let settledCount = 0
+let settlesMs = Number.POSITIVE_INFINITY
 const lateness = new Float64Array(latencies.length)
 let latenessCount = 0
 let sent = 0
@@ -54,7 +62,7 @@ let answered = 0
 let inTime = 0
 let endMs = Number.POSITIVE_INFINITY
 const free: Line[] = []
-/** Times of requests that found no free connection. */
+/** Due times of requests that wait for a free connection. */
 const waiting: number[] = []
 let waitingAt = 0
 
@@ -88,7 +96,7 @@ class Line {
     if (performance.now() <= endMs) inTime += 1
     const status = Number(head.slice(9, 12))
     statuses[status] = (statuses[status] ?? 0) + 1
-    if (status === 200) latencies[latencyCount++] = performance.now() - this.#dueMs
+    if (status === 200) this.#note(performance.now() - this.#dueMs)
     else {
       const wait = /\r\nretry-after: (\d+)/.exec(head)?.[1] ?? 'none'
       retryAfters[wait] = (retryAfters[wait] ?? 0) + 1
@@ -99,6 +107,11 @@ class Line {
       waitingAt += 1
       this.send(dueMs)
     }
+  }
+
+  #note(latencyMs: number): void {
+    latencies[latencyCount++] = latencyMs
+    if (this.#dueMs >= settlesMs) settled[settledCount++] = latencyMs
   }
 }
 
@@ -122,6 +135,7 @@ async function openAll(): Promise<void> {
 function run(): void {
   const startMs = performance.now()
   endMs = startMs + plan.durationMs
+  settlesMs = startMs + SETTLING_MS
   const total = Math.floor((plan.perSecond * plan.durationMs) / 1_000)
   const timer = setInterval(() => {
     const nowMs = performance.now()
@@ -148,6 +162,7 @@ function report(total: number): void {
     inTime,
     unanswered: total - answered,
     latenciesMs,
+    settledMs: settled.slice(0, settledCount).sort(),
     latenessMs: lateness.slice(0, latenessCount).sort(),
     retryAfters,
   }

@@ -1,44 +1,18 @@
-/** A gateway process with Redis that gets more than it can serve, for a few seconds. */
+/** A gateway process with Redis, overloaded for a few seconds. */
 
-import { afterEach, expect, test } from 'vitest'
-import { type OverloadedGateway, startOverloadedGateway } from './overloaded-gateway.ts'
+import { expect, test } from 'vitest'
+import { startOverloadedGateway } from './overloaded-gateway.ts'
 
-let gateway: OverloadedGateway | undefined
-
-afterEach(async () => {
-  await gateway?.stop()
-  gateway = undefined
-})
-
-/** What the limit of sheddable requests grants, once: its period is longer than the test. */
+/** The limit of sheddable requests; its period is longer than the test. */
 const GRANTED = 500
 
 const DURATION_MS = 2_500
 
-const policy = {
-  gateway: { overload: { delay: '5ms', requestsMax: 1_000, criticalShare: 0.5 } },
-  routes: [
-    { match: { path: '/critical' }, upstream: 'backend', priority: 'critical' },
-    { match: { path: '/sheddable' }, upstream: 'backend', priority: 'sheddable' },
-    { upstream: 'backend' },
-  ],
-  limits: [
-    {
-      name: 'granted',
-      match: { path: '/sheddable' },
-      key: 'everyone',
-      algorithm: 'fixedWindow',
-      limit: GRANTED,
-      per: '1d',
-      onStoreError: 'closed',
-    },
-  ],
-  log: { level: 'info', sampleAllowed: 1 },
-}
-
 test('sheds by priority, answers health checks, and exceeds no limit', async () => {
-  gateway = await startOverloadedGateway(policy)
-  const { url, admin, load, status, rssMb } = gateway
+  const { url, admin, load, status, rssMb } = await startOverloadedGateway({
+    overload: { delay: '5ms', requestsMax: 1_000, criticalShare: 0.5 },
+    granted: GRANTED,
+  })
   const plan = { durationMs: DURATION_MS }
   const loading = load([
     { ...plan, path: '/critical', connections: 50, perSecond: 200 },

@@ -1,14 +1,19 @@
-/** A cluster in which some slots are served by nobody, and clients that take it for one server. */
+/** A cluster in which some slots have no owner, and clients that treat it as one server. */
 
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { TidegateError } from '../../packages/tidegate/src/errors.ts'
 import { tokenBucket } from '../../packages/tidegate/src/index.ts'
+import { BUCKETS_DEFAULT, bucketTags } from '../../packages/tidegate/src/stores/redis/buckets.ts'
 import { RedisKeys } from '../../packages/tidegate/src/stores/redis/redis-key.ts'
 import { redisStore } from '../../packages/tidegate/src/stores/redis/redis-store.ts'
 import type { Counter, Store } from '../../packages/tidegate/src/stores/store.ts'
-import { type ConnectedClient, recommendedClientKinds } from '../servers/clients.ts'
-import { type RedisCluster, type RedisClusterNode, startCluster } from '../servers/cluster.ts'
-import { until } from '../servers/until.ts'
+import { type ConnectedClient, recommendedClientKinds } from '../support/servers/clients.ts'
+import {
+  type RedisCluster,
+  type RedisClusterNode,
+  startCluster,
+} from '../support/servers/cluster.ts'
+import { until } from '../support/servers/until.ts'
 
 const limit = tokenBucket({ limit: 1000, per: '365d' })
 
@@ -66,7 +71,7 @@ describe('when a master without a replica dies', () => {
 
 describe('a client for one server on a node of a cluster', () => {
   it.each(recommendedClientKinds)(
-    'reports keys of two slots as store-misused: $name',
+    'reports keys of two slots as store-misconfigured: $name',
     async (kind) => {
       const master = cluster.masters[1] as RedisClusterNode
       const { client, close } = await kind.single(master)
@@ -74,7 +79,10 @@ describe('a client for one server on a node of a cluster', () => {
         const store = redisStore(client)
         const one = { ...(await counterOn(master)), cost: 1 }
         const other = { ...(await counterOn(master, 'other')), cost: 1 }
-        const expected = { code: 'store-misused', message: expect.stringMatching(/CROSSSLOT/) }
+        const expected = {
+          code: 'store-misconfigured',
+          message: expect.stringMatching(/CROSSSLOT/),
+        }
         await expect(store.charge([one, other], 'all')).rejects.toMatchObject(expected)
       } finally {
         close()
@@ -83,7 +91,7 @@ describe('a client for one server on a node of a cluster', () => {
   )
 })
 
-/** What each client is told about a charge of each counter. */
+/** The outcome of a charge of each counter, for each client. */
 async function outcomes(): Promise<Record<string, string[]>> {
   const told = uses.map(async ({ name, store }) => {
     const outcome = async (counter: Counter) => {
@@ -106,7 +114,7 @@ function all(outcome: string[]): Record<string, string[]> {
 async function setCoverage(coverage: 'yes' | 'no'): Promise<void> {
   for (const master of cluster.masters.slice(1)) {
     await master.command('CONFIG', 'SET', 'cluster-require-full-coverage', coverage)
-    // It changes nothing, but makes the node judge its state anew.
+    // Changes nothing, but makes the node evaluate its state again.
     await master.command('CLUSTER', 'SETSLOT', 0, 'STABLE')
   }
 }
@@ -119,9 +127,9 @@ async function untilNodesSay(text: string): Promise<void> {
   })
 }
 
-/** Tries keys in turn; with three masters every third one will do. */
+/** Tries keys in turn; with three masters every third one matches. */
 async function counterOn(master: RedisClusterNode, name = 'limit'): Promise<Counter> {
-  const keys = new RedisKeys('tg')
+  const keys = new RedisKeys('tg', bucketTags(BUCKETS_DEFAULT))
   for (let at = 0; ; at += 1) {
     const counter = { name, key: `client ${at}`, limit }
     if ((await cluster.masterOf(keys.ofCounter(counter))).id === master.id) return counter

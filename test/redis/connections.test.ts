@@ -9,9 +9,9 @@ import {
   type RedisClientKind,
   recommendedClientKinds,
   redisClientKinds,
-} from '../servers/clients.ts'
-import { type RedisServer, startRedis } from '../servers/redis.ts'
-import { until } from '../servers/until.ts'
+} from '../support/servers/clients.ts'
+import { type RedisServer, startRedis } from '../support/servers/redis.ts'
+import { until } from '../support/servers/until.ts'
 import { type Relay, startRelay } from './relay.ts'
 import { remaining } from './traffic.ts'
 
@@ -19,10 +19,10 @@ const LIMIT = 1000
 
 const counter = { name: 'limit', key: 'ada', limit: tokenBucket({ limit: LIMIT, per: '365d' }) }
 
-/** Of requests that have an answer, however busy the machine is. */
+/** The timeout of requests that are answered, long enough for a busy machine. */
 const PATIENCE_MS = 10_000
 
-/** Of those that have none; shorter than the timeouts of the clients, which would come first. */
+/** The timeout of requests without an answer, shorter than the clients' own timeouts. */
 const TIMEOUT_MS = 300
 
 let server: RedisServer
@@ -70,7 +70,7 @@ describe('when the server hangs', () => {
     ...recommendedClientKinds.map((kind) => ({ ...kind, options: 'the recommended options' })),
   ]
 
-  it.each(kinds)('$name with $options is given up in time', async (kind) => {
+  it.each(kinds)('$name with $options is aborted in time', async (kind) => {
     const { client } = await connect(kind)
     const store = redisStore(client, { timeoutMs: PATIENCE_MS })
     const hurried = redisStore(client, { timeoutMs: TIMEOUT_MS })
@@ -87,7 +87,7 @@ describe('when the server hangs', () => {
 })
 
 describe('when the address leads to another server, and the old one is a replica', () => {
-  it.each(recommendedClientKinds)('$name goes on with the new one', async (kind) => {
+  it.each(recommendedClientKinds)('$name continues with the new one', async (kind) => {
     const store = await storeOn(kind)
     expect(await charge(store)).toBe(true)
     const next = await startRedis()
@@ -95,7 +95,7 @@ describe('when the address leads to another server, and the old one is a replica
       relay.leadTo(next.port)
       await server.command('REPLICAOF', next.host, next.port)
       await expect(charge(store)).rejects.toMatchObject({ code: 'store-failed' })
-      await until('it goes on', () => charge(store))
+      await until('it continues', () => charge(store))
       const keys = await next.command('KEYS', '*')
       expect(keys).toHaveLength(1)
     } finally {

@@ -1,29 +1,29 @@
 /**
- * What becomes of blocks when their holder dies, and when Redis loses what it knew or another
- * server takes over, while several processes spend as fast as they can.
+ * Leases when their holder dies, when Redis loses its data, and when another server takes over,
+ * while several processes spend as fast as they can.
  *
- * The limits are of a day, so that nothing comes back by itself. A data set admits what it has
- * charged and what it has set aside: `used` and `held` at the moment when it is lost. The next one
- * admits the limit. So all together are at most the three, and blocks add at most what was `held`.
+ * The limits are per day, so that no unit is refilled. A data set admits at most the units that it
+ * has charged and leased: `used` and `held` when it is lost. The next data set admits the limit. So
+ * the total is at most the sum of the three, and leases add at most `held`.
  */
 
 import { once } from 'node:events'
 import { afterEach, expect, it } from 'vitest'
-import { type RedisServer, startRedis } from '../servers/redis.ts'
-import { startSentinel } from '../servers/sentinel.ts'
-import { until } from '../servers/until.ts'
+import { type RedisServer, startRedis } from '../support/servers/redis.ts'
+import { startSentinel } from '../support/servers/sentinel.ts'
+import { until } from '../support/servers/until.ts'
 import type { HotPlan } from './hot-worker.ts'
 import { type HotWorkers, startHotWorkers, sumOf } from './hot-workers.ts'
 
 const DAY_MS = 86_400_000
 
-/** Not used up by the time at which the data set is lost. */
+/** Large enough not to be spent before the data set is lost. */
 const LIMIT = 2_000_000
 
-/** How long the store keeps a block for a process that is not heard of. */
+/** How long the store keeps the lease of a silent process. */
 const LEASE_TTL_MS = 2_000
 
-/** The first blocks of a key are small; these tests are about large ones. */
+/** The first leases of a key are small; these tests need large ones. */
 const HELD_MIN = 4_000
 
 /** Longer than any of these tests runs. */
@@ -56,7 +56,7 @@ it('the block of a holder that is killed comes back to a bucket after its lifeti
   await until('nothing is used or held', async () => (await server.command('DBSIZE')) === 0)
   const tookMs = performance.now() - killedMs
   console.log(`killed: all of the bucket was there again after ${tookMs.toFixed(0)} ms`)
-  // The second in which a whole bucket comes back, and one for Redis to notice.
+  // One second in which a whole bucket refills, and one for Redis to notice.
   expect(tookMs).toBeLessThan(LEASE_TTL_MS + 2_000)
 })
 
@@ -99,7 +99,7 @@ it('after a failover the next master knows the blocks, and not one unit is too m
   expect(admitted).toBeGreaterThan(LIMIT * 0.9)
 })
 
-/** Starts processes that spend a limit of a day, and stops them after the test. */
+/** Starts processes that spend a limit per day, and stops them after the test. */
 async function hot(count: number, part: Partial<HotPlan>): Promise<HotWorkers> {
   const plan = { library: 'tidegate', algorithm: 'fixedWindow', limit: LIMIT } as const
   return started(startHotWorkers(count, { url: '', perMs: DAY_MS, ...plan, ...part }))
@@ -111,12 +111,12 @@ async function started<T extends { stop(): Promise<void> }>(starting: Promise<T>
   return one
 }
 
-/** Spends while the data set is lost, and for as long as no block is given out after that. */
+/** Spends while the data set is lost, and until the first lease after that. */
 function spend(workers: HotWorkers) {
   return workers.run({ durationMs: 2 * LEASE_TTL_MS })
 }
 
-/** Units that are admitted until there are no more. */
+/** The units that are admitted until the limit is spent. */
 async function untilSpent(workers: HotWorkers): Promise<number> {
   let sum = 0
   return until('all is spent', async () => {
@@ -149,8 +149,8 @@ interface State {
 }
 
 /**
- * What is used and held of the only counter: a window, or behind the head of its holds. Their forms
- * are in fixed-window.lua and hold-set.lua.
+ * Reads the used and held units of the only counter. The formats are in fixed-window.lua and
+ * hold-set.lua.
  */
 const READ = `
   local used, held, key = 0, 0, redis.call('KEYS', '*')[1]
@@ -173,7 +173,7 @@ function readState(reply: unknown): State {
   return { used, held }
 }
 
-/** Lets nobody write any more, and tells what is there: what is lost if the server dies now. */
+/** Pauses all writes, and returns the state that is lost if the server dies now. */
 async function freeze(server: RedisServer): Promise<State> {
   await server.command('CLIENT', 'PAUSE', PAUSE_MS, 'WRITE')
   return stateOf(server)

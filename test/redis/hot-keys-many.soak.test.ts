@@ -1,8 +1,8 @@
 import { expect, it } from 'vitest'
-import { startRedis } from '../servers/redis.ts'
+import { startRedis } from '../support/servers/redis.ts'
 import { memoryOfKeys } from './hot-memory.ts'
 
-/** More than all that is remembered of keys, by far. */
+/** Far more keys than a process tracks. */
 const KEYS = 300_000
 
 const MEGABYTE = 2 ** 20

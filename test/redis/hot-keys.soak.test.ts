@@ -1,3 +1,3 @@
-/** With more keys, commands that are counted, and processes that are killed. */
+/** Runs hot-keys.test.ts with more keys, counted commands, and killed processes. */
 
 import './hot-keys.test.ts'

@@ -1,19 +1,14 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { type RedisServer, startRedis } from '../servers/redis.ts'
-import { until } from '../servers/until.ts'
-import { isSoak, sizes } from '../suite.ts'
+import { beforeEach, describe, expect, it } from 'vitest'
+import { startRedis } from '../support/servers/redis.ts'
+import { until } from '../support/servers/until.ts'
+import { isSoak, sizes } from '../support/suite.ts'
+import { useServer } from '../support/use-server.ts'
 import type { HotPlan } from './hot-worker.ts'
 import { startHotWorkers, sumOf } from './hot-workers.ts'
 
-let server: RedisServer
-
-beforeAll(async () => {
-  server = await startRedis()
-})
+const server = useServer(() => startRedis())
 
 beforeEach(async () => void (await server.command('FLUSHALL')))
-
-afterAll(() => server?.stop())
 
 const HOUR_MS = 3_600_000
 

@@ -1,9 +1,8 @@
 /**
- * A process that asks for many keys, each once, and for one again and again; it tells what memory
- * that took. Started by `memoryOfKeys`.
+ * A process that calls many keys once each, and one key repeatedly, and reports the memory that
+ * this took. Started by `memoryOfKeys`.
  *
- * Before, it has asked as much for keys that it knows, because the space for young objects, which
- * V8 lets grow under any load, is no matter of keys.
+ * It first makes as many calls for known keys, because V8's young generation grows under any load.
  */
 
 import { execFile } from 'node:child_process'
@@ -13,9 +12,9 @@ import { createLimiter, tokenBucket } from '../../packages/tidegate/src/index.ts
 import { redisStore } from '../../packages/tidegate/src/stores/redis/redis-store.ts'
 
 export interface KeysMemory {
-  /** What is in use after garbage collection, and buffers. */
+  /** Bytes in use after a garbage collection, with buffers. */
   readonly heapBytes: number
-  /** The memory of the process, from when it was busy with few keys; and from when it was idle. */
+  /** Growth of resident memory since the process was busy with few keys, and since it was idle. */
   readonly residentBytes: number
   readonly residentFromIdleBytes: number
   readonly seconds: number
@@ -25,10 +24,10 @@ export interface KeysMemory {
 const IN_FLIGHT = 500
 const KNOWN_KEYS = 5_000
 
-/** A decision without Redis would prove nothing, so a busy machine has time to answer. */
+/** Long, because a fallback decision on a busy machine would prove nothing. */
 const PATIENCE_MS = 5_000
 
-/** Calls for the hot key: one of so many. */
+/** One of this many calls is for the hot key. */
 const HOT_SHARE = 250
 
 export async function memoryOfKeys(url: string, keys: number): Promise<KeysMemory> {

@@ -1,6 +1,6 @@
 /**
- * A process that asks for keys as fast as it can: for tests of hot keys, and for the benchmark of
- * them. It is started by `startHotWorkers`, and runs whenever it is told to.
+ * A process that makes calls as fast as it can, for tests and benchmarks of hot keys. Started by
+ * `startHotWorkers`; runs a round per message.
  */
 
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -16,7 +16,7 @@ import { redisStore } from '../../packages/tidegate/src/stores/redis/redis-store
 
 export interface HotPlan {
   readonly url: string
-  /** Where to ask for the master instead of the URL, with the options that the guide recommends. */
+  /** Sentinels to use instead of the URL, with the options that the guide recommends. */
   readonly sentinel?: { readonly name: string; readonly addresses: readonly HotAddress[] }
   readonly library: 'tidegate' | 'rate-limiter-flexible'
   readonly algorithm: 'tokenBucket' | 'fixedWindow'
@@ -33,14 +33,14 @@ interface HotAddress {
 export interface HotRound {
   readonly durationMs: number
   readonly inFlight: number
-  /** Keys are drawn from so many: all alike, or with Zipf's law of exponent 1.1. */
+  /** The number of keys: equally frequent, or by Zipf's law with exponent 1.1. */
   readonly keys: number
   readonly isZipf: boolean
-  /** What each caller waits between two calls; 0 for nothing. */
+  /** The pause of each caller between two calls; 0 for none. */
   readonly pauseMs: number
-  /** Whether to tell what was admitted in each second of the clock. */
+  /** True to report the admitted calls of each second. */
   readonly bySecond: boolean
-  /** At most so many calls; a negative number sets no bound. */
+  /** The largest number of calls; a negative number sets no bound. */
   readonly callsMax: number
 }
 
@@ -48,30 +48,30 @@ export interface HotResult {
   readonly made: number
   readonly admitted: number
   readonly degraded: number
-  /** Of the calls that were neither admitted nor denied. */
+  /** Calls that were neither admitted nor denied. */
   readonly failed: number
   readonly p99Ms: number
-  /** Admitted in each second since 1970, where asked for. */
+  /** Admitted calls by second since 1970, if requested. */
   readonly seconds: Readonly<Record<number, number>>
 }
 
-/** Draws in advance, because drawing would take longer than deciding. */
+/** Keys are drawn in advance, because drawing would take longer than deciding. */
 const DRAWS = 65_536
 
-/** Every so many calls it lets timers and sockets have their turn, as a server would. */
+/** Calls after which a caller yields to timers and sockets, as a server does. */
 const TURN_CALLS = 500
 
-/** One call of so many is timed. */
+/** One of this many calls is timed. */
 const TIMED_EVERY = 16
 
-/** A decision without Redis would prove nothing, so a busy machine has time to answer. */
+/** Long, because a fallback decision on a busy machine would prove nothing. */
 const PATIENCE_MS = 5_000
 
 const ZIPF_EXPONENT = 1.1
 
 const plan: HotPlan = JSON.parse(process.argv[2] ?? '')
 const client = plan.sentinel === undefined ? new Redis(plan.url) : byName(plan.sentinel)
-// Failures are told by the answers.
+// The answers report failures.
 client.on('error', () => undefined)
 const library = plan.library === 'tidegate' ? tidegate() : flexible()
 
@@ -97,7 +97,7 @@ function byName({ name, addresses }: NonNullable<HotPlan['sentinel']>): Redis {
 
 type Outcome = 'admitted' | 'denied' | 'degraded' | 'failed'
 
-/** How a library is asked, and what its answer or what it throws means. */
+/** How to call a library, and how to interpret its result or error. */
 interface Asked {
   ask(key: string): Promise<unknown>
   outcomeOf(answer: unknown): Outcome

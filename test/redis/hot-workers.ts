@@ -1,4 +1,4 @@
-/** Several processes that ask for keys as fast as they can, as a test or a benchmark sees them. */
+/** The processes of hot-worker.ts, for tests and benchmarks. */
 
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
@@ -7,7 +7,7 @@ import type { HotPlan, HotResult, HotRound } from './hot-worker.ts'
 
 export interface HotWorkers {
   readonly processes: readonly ChildProcess[]
-  /** One round in all of them at the same time; null for one that was killed meanwhile. */
+  /** Runs one round in all processes at the same time; null for a process that was killed. */
   run(round: Partial<HotRound>): Promise<(HotResult | null)[]>
   stop(): Promise<void>
 }
@@ -44,7 +44,7 @@ export async function startHotWorkers(count: number, plan: HotPlan): Promise<Hot
   }
 }
 
-/** What several processes were told together. */
+/** The sum of the results of several processes. */
 export function sumOf(results: readonly (HotResult | null)[]) {
   const sum = (field: 'made' | 'admitted' | 'degraded' | 'failed') =>
     results.reduce((total, result) => total + (result?.[field] ?? 0), 0)
@@ -53,7 +53,7 @@ export function sumOf(results: readonly (HotResult | null)[]) {
   return { ...counts, degraded: sum('degraded'), failed: sum('failed'), p99Ms }
 }
 
-/** What several processes admitted in each second, in order. */
+/** The calls that several processes admitted in each second, in order. */
 export function admittedBySecond(results: readonly (HotResult | null)[]): number[] {
   const sums = new Map<number, number>()
   for (const result of results) {

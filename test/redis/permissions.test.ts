@@ -1,28 +1,23 @@
-/** The ACL line of docs/redis.md is enough for everything that the store does, and no more. */
+/** The ACL line of docs/redis.md allows exactly the commands that the store needs. */
 
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { storeContract } from '../../packages/tidegate/src/stores/contract/store-contract.ts'
 import { redisStore } from '../../packages/tidegate/src/stores/redis/redis-store.ts'
-import { storeContract } from '../../packages/tidegate/src/stores/store-contract.ts'
-import { type ConnectedClient, redisClientKinds } from '../servers/clients.ts'
-import { type RedisServer, startRedis } from '../servers/redis.ts'
-import { readText, repositoryRoot } from '../source-file.ts'
+import { readText, repositoryRoot } from '../house/source-file.ts'
+import { type ConnectedClient, redisClientKinds } from '../support/servers/clients.ts'
+import { startRedis } from '../support/servers/redis.ts'
+import { useServer } from '../support/use-server.ts'
 
 const documented = /^user limiter .*$/m.exec(readText('docs/redis.md'))?.[0] ?? ''
 
-const lua = 'packages/tidegate/src/stores/redis/lua'
+const lua = 'packages/tidegate/src/stores/redis/scripts/lua'
 
-/** The document says so: without it, ioredis works but prints a warning. */
+/** As documented: without it, ioredis works but prints a warning. */
 const ofIoredis = `${documented.replace('limiter', 'ioredis')} +info`
 
-let server: RedisServer
-
-beforeAll(async () => {
-  server = await startRedis({ acl: [documented, ofIoredis] })
-})
-
-afterAll(() => server?.stop())
+const server = useServer(() => startRedis({ acl: [documented, ofIoredis] }))
 
 describe.each(redisClientKinds)('with the documented permissions, $name', (kind) => {
   let connection: ConnectedClient
@@ -50,7 +45,8 @@ describe.each(redisClientKinds)('with the documented permissions, $name', (kind)
 })
 
 it('the documented commands are those of the scripts', () => {
-  const files = readdirSync(join(repositoryRoot, lua)).filter((file) => file.endsWith('.lua'))
+  const paths = readdirSync(join(repositoryRoot, lua), { recursive: true, encoding: 'utf8' })
+  const files = paths.filter((file) => file.endsWith('.lua'))
   const texts = files.map((file) => readText(`${lua}/${file}`)).join('\n')
   const called = Array.from(texts.matchAll(/\bp?call\('([A-Z]+)'/g), ([, name = '']) => name)
   const allowed = Array.from(documented.matchAll(/\+(\w+)/g), ([, name = '']) => name.toUpperCase())

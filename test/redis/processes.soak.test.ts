@@ -1,3 +1,3 @@
-/** With more rounds. */
+/** Runs processes.test.ts with more rounds. */
 
 import './processes.test.ts'

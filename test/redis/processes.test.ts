@@ -1,10 +1,10 @@
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { redisStore } from '../../packages/tidegate/src/stores/redis/redis-store.ts'
-import { type ConnectedClient, redisClientKinds } from '../servers/clients.ts'
-import { startCluster } from '../servers/cluster.ts'
-import { startRedis } from '../servers/redis.ts'
-import { sizes } from '../suite.ts'
+import { type ConnectedClient, redisClientKinds } from '../support/servers/clients.ts'
+import { startCluster } from '../support/servers/cluster.ts'
+import { startRedis } from '../support/servers/redis.ts'
+import { sizes } from '../support/suite.ts'
 import {
   LIMIT,
   type Scenario,
@@ -15,16 +15,16 @@ import {
 } from './scenarios.ts'
 import { startWorkers, type Workers } from './workers.ts'
 
-/** Of each process; four of them make ten times as many as there is room for. */
+/** Attempts of each process; four processes make ten times as many as the limit. */
 const ATTEMPTS = 250
 
-/** Where updates can be lost, it shows within a few rounds. */
+/** Lost updates show within a few rounds. */
 const ROUNDS = sizes.sharedRounds
 const ROUNDS_MANY = sizes.sharedRoundsOfBuckets
 
 interface Bench {
   readonly workers: Workers
-  /** To look at the counters from here. */
+  /** Reads the counters from this process. */
   readonly scenarios: Scenarios
   stop(): Promise<void>
 }
@@ -39,7 +39,7 @@ describe('four processes, each with another client, on one server', () => {
     return benchOf(await startWorkers(plans), own, () => server.stop())
   })
 
-  it.each(scenarioNames)('have exactly what the limit admits: %s', async (scenario) => {
+  it.each(scenarioNames)('admit exactly the limit: %s', async (scenario) => {
     const rounds = scenario === 'tokenBucket' ? ROUNDS_MANY : ROUNDS
     await runRounds(bench(), scenario, rounds)
   })
@@ -56,7 +56,7 @@ describe('four processes on a cluster of three masters', () => {
 
   const single = scenarioNames.filter((scenario) => scenario !== 'twoLimits')
 
-  it.each(single)('have exactly what the limit admits: %s', async (scenario) => {
+  it.each(single)('admit exactly the limit: %s', async (scenario) => {
     await runRounds(bench(), scenario, ROUNDS)
   })
 })

@@ -1,14 +1,14 @@
-/** An address that leads to a server, can lead to another one later, and can lose a reply. */
+/** A relay to a server that can switch to another server and can lose a reply. */
 
 import { once } from 'node:events'
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
-import { LOOPBACK } from '../servers/ports.ts'
-import type { RedisAddress } from '../servers/redis.ts'
+import { LOOPBACK } from '../support/servers/ports.ts'
+import type { RedisAddress } from '../support/servers/redis.ts'
 
 export interface Relay extends RedisAddress {
-  /** Where new connections lead to; those that are open stay. */
+  /** Sets the target of new connections; open ones stay. */
   leadTo(port: number): void
-  /** The next reply is lost, and its connection is cut: the server has run what was asked. */
+  /** Drops the next reply and resets its connection: the server has run the command. */
   loseNextReply(): void
   stop(): Promise<void>
 }

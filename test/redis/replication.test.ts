@@ -4,11 +4,11 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { fixedWindow, tokenBucket } from '../../packages/tidegate/src/index.ts'
 import { redisStore } from '../../packages/tidegate/src/stores/redis/redis-store.ts'
 import type { Store } from '../../packages/tidegate/src/stores/store.ts'
-import { type ConnectedClient, recommendedClientKinds } from '../servers/clients.ts'
-import { type RedisServer, startRedis } from '../servers/redis.ts'
-import { until } from '../servers/until.ts'
+import { type ConnectedClient, recommendedClientKinds } from '../support/servers/clients.ts'
+import { type RedisServer, startRedis } from '../support/servers/redis.ts'
+import { until } from '../support/servers/until.ts'
 
-/** Two of each may be had. */
+/** A limit of two units. */
 const bucket = tokenBucket({ limit: 2, per: '365d' })
 const window = fixedWindow({ limit: 2, per: '30d' })
 
@@ -17,7 +17,7 @@ const REPLICAS = 2
 /** Replicas that run confirm within milliseconds, unless the machine is very busy. */
 const REPLICAS_TIMEOUT_MS = 2_000
 
-/** Of those that do not run. */
+/** The timeout for replicas that do not run. */
 const REPLICAS_TIMEOUT_SHORT_MS = 20
 
 const unconfirmed = { reason: 'unconfirmed', mode: 'open' }
@@ -64,17 +64,17 @@ describe.each(recommendedClientKinds)('with $name', (kind) => {
     ])
   })
 
-  it('it also waits where the server did not know the script', async () => {
+  it('it also waits if the server did not know the script', async () => {
     const store = storeThatWaits(REPLICAS_TIMEOUT_MS)
     await master.command('SCRIPT', 'FLUSH')
     const before = await waits()
     const decisions = await charge(store, 'flushed')
     expect(decisions).toMatchObject([{ degraded: null }, { degraded: null }])
-    // One behind the script that was refused, one behind the script that ran.
+    // One after the rejected script, one after the executed script.
     expect((await waits()) - before).toBe(2)
   })
 
-  it('what is allowed without a replica is marked, and what is denied is not', async () => {
+  it('allowed without a replica is marked, and denied is not', async () => {
     const store = storeThatWaits(REPLICAS_TIMEOUT_SHORT_MS)
     replicas[0]?.kill('SIGSTOP')
     try {

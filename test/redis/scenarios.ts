@@ -1,4 +1,4 @@
-/** What several processes do at once with one limit, and how many of them it admits. */
+/** Scenarios of several processes that use one limit at once. */
 
 import type { Decision } from '../../packages/tidegate/src/decision.ts'
 import {
@@ -11,14 +11,14 @@ import {
 } from '../../packages/tidegate/src/index.ts'
 import type { Store } from '../../packages/tidegate/src/stores/store.ts'
 
-/** What each scenario admits; over so long a period that no unit comes back while a test runs. */
+/** Units that each scenario admits, with a period so long that no unit is refilled. */
 export const LIMIT = 100
 const PER = '30d'
 
-/** A decision that is made without the store would be no proof, so it may take its time. */
+/** Long, because a fallback decision would prove nothing. */
 const DEADLINE_MS = 10_000
 
-/** Of the second one of two limits, so that the first is the one that denies. */
+/** The second of two limits, so that the first one denies. */
 export const WIDE_LIMIT = 150
 
 export const scenarioNames = [
@@ -33,9 +33,9 @@ export const scenarioNames = [
 export type Scenario = (typeof scenarioNames)[number]
 
 export interface Scenarios {
-  /** Tells whether it was admitted. */
+  /** Resolves to whether the attempt was admitted. */
   attempt(scenario: Scenario, key: string): Promise<boolean>
-  /** What is left of each limit of the scenario. */
+  /** The remaining units of each limit of the scenario. */
   remaining(scenario: Scenario, key: string): Promise<number[]>
 }
 
@@ -65,7 +65,7 @@ export function scenariosOn(store: Store): Scenarios {
   }
 }
 
-/** By the store: a decision that was made without it is a failure here. */
+/** Throws for a degraded decision, which is a failure here. */
 function isAllowed({ allowed, degraded }: Decision): boolean {
   if (degraded !== null) throw new Error(`decided without the store: ${degraded.reason}`)
   return allowed

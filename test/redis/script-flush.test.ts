@@ -3,20 +3,20 @@ import type { Decision } from '../../packages/tidegate/src/decision.ts'
 import { createLimiter, fixedWindow, tokenBucket } from '../../packages/tidegate/src/index.ts'
 import { redisStore } from '../../packages/tidegate/src/stores/redis/redis-store.ts'
 import type { Store } from '../../packages/tidegate/src/stores/store.ts'
-import { type ConnectedClient, redisClientKinds } from '../servers/clients.ts'
-import { startCluster } from '../servers/cluster.ts'
-import { type RedisServer, startRedis } from '../servers/redis.ts'
-import { until } from '../servers/until.ts'
+import { type ConnectedClient, redisClientKinds } from '../support/servers/clients.ts'
+import { startCluster } from '../support/servers/cluster.ts'
+import { type RedisServer, startRedis } from '../support/servers/redis.ts'
+import { until } from '../support/servers/until.ts'
 
 const FLUSHES = 20
 
 /** Callers at once per client and kind of request. */
 const CALLERS = 8
 
-/** More than all requests of a test, over so long a period that nothing comes back meanwhile. */
+/** More than all requests of a test, with a period so long that no unit is refilled. */
 const limit = { limit: 1_000_000, per: '365d', accuracy: 'exact' } as const
 
-/** A decision that is made without the store would be no proof, so it may take its time. */
+/** Long, because a fallback decision would prove nothing. */
 const DEADLINE_MS = 10_000
 
 describe('while the server forgets its scripts', () => {
@@ -42,7 +42,7 @@ describe('while the server forgets its scripts', () => {
   })
 })
 
-/** A request that is to be counted once, and how often it was according to the counter. */
+/** A request that must be counted once, and its count in the store. */
 interface Request {
   send(): Promise<Pick<Decision, 'allowed' | 'degraded'>>
   used(): Promise<number>
@@ -76,12 +76,15 @@ async function flushUnderLoad(
   for (const { close } of clients) close()
 }
 
-/** Each time the server has refused a script that it had forgotten, it forgets them again. */
+/** Flushes the scripts again after each NOSCRIPT reply of the server. */
 async function flushRepeatedly(servers: readonly RedisServer[]): Promise<void> {
   for (let flushes = 0; flushes < FLUSHES; flushes++) {
     const before = await refusals(servers)
-    await Promise.all(servers.map((server) => server.command('SCRIPT', 'FLUSH')))
-    await until('a script is refused', async () => (await refusals(servers)) > before)
+    await until('a script is refused', async () => {
+      // Clients that were refused before may load their scripts after a flush: one is not enough.
+      await Promise.all(servers.map((server) => server.command('SCRIPT', 'FLUSH')))
+      return (await refusals(servers)) > before
+    })
   }
 }
 
@@ -93,7 +96,7 @@ async function refusals(servers: readonly RedisServer[]): Promise<number> {
   return (await Promise.all(counts)).reduce((sum, count) => sum + count, 0)
 }
 
-/** The same limits and keys for every client, which therefore share the counters. */
+/** Requests with the same limits and keys for every client, so that all share the counters. */
 function singleRequests(store: Store): Request[] {
   const bucket = createLimiter({ limit: tokenBucket(limit), store, deadlineMs: DEADLINE_MS })
   const window = createLimiter({ limit: fixedWindow(limit), store, deadlineMs: DEADLINE_MS })

@@ -1,3 +1,3 @@
-/** With masters and Sentinels that hang, too. */
+/** Runs sentinel-failover.test.ts with hanging masters and Sentinels too. */
 
 import './sentinel-failover.test.ts'

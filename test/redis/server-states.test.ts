@@ -1,6 +1,6 @@
 /**
- * A server that is there but cannot serve, or will not: what the store reports, that nothing is
- * charged by halves, and that it works again by itself when the cause is gone.
+ * A server that runs but cannot or will not serve: the store reports the reason, charges no group
+ * partly, and works again when the cause is gone.
  */
 
 import { Redis } from 'ioredis'
@@ -11,10 +11,10 @@ import { fixedWindow, tokenBucket } from '../../packages/tidegate/src/index.ts'
 import { RedisKeys } from '../../packages/tidegate/src/stores/redis/redis-key.ts'
 import { redisStore } from '../../packages/tidegate/src/stores/redis/redis-store.ts'
 import type { Counter, Store } from '../../packages/tidegate/src/stores/store.ts'
-import { type ConnectedClient, recommendedClientKinds } from '../servers/clients.ts'
-import { freePort } from '../servers/ports.ts'
-import { type RedisServer, startRedis } from '../servers/redis.ts'
-import { until } from '../servers/until.ts'
+import { type ConnectedClient, recommendedClientKinds } from '../support/servers/clients.ts'
+import { freePort } from '../support/servers/ports.ts'
+import { type RedisServer, startRedis } from '../support/servers/redis.ts'
+import { until } from '../support/servers/until.ts'
 import { remaining } from './traffic.ts'
 
 const LIMIT = 100
@@ -25,16 +25,16 @@ const window = fixedWindow({ limit: LIMIT, per: '30d' })
 interface State {
   readonly name: string
   readonly code: ErrorCode
-  /** In what the server says. */
+  /** Matches the error of the server. */
   readonly message: RegExp
   begin(server: Redis): Promise<unknown>
   end(server: Redis): Promise<unknown>
 }
 
-/** Long enough to be seen, and it is ended as soon as it was. */
+/** Runs until it is observed, and is then killed. */
 const BUSY_SCRIPT = "while redis.call('TIME')[1] + 0 < ARGV[1] + 20 do end return 1"
 
-/** So that loading takes a second. */
+/** Enough keys that loading takes a second. */
 const FILLER_KEYS = 3000
 const KEY_LOAD_DELAY_US = 300
 
@@ -69,7 +69,7 @@ const states: readonly State[] = [
       await server.call('DEBUG', 'POPULATE', FILLER_KEYS, 'filler')
       const watcher = server.duplicate({ enableReadyCheck: false })
       await watcher.ping()
-      // Ends before the next command of this connection begins.
+      // Ends before the next command of this connection.
       server.call('DEBUG', 'RELOAD').catch(() => undefined)
       await until('it loads', async () => (await watcher.info('persistence')).includes('loading:1'))
       watcher.disconnect()
@@ -77,7 +77,7 @@ const states: readonly State[] = [
     end: (server) => server.config('SET', 'key-load-delay', 0),
   },
   {
-    name: 'is busy with a script of somebody else',
+    name: 'is busy with a script of another client',
     code: 'store-failed',
     message: /BUSY/,
     async begin(server) {
@@ -111,7 +111,7 @@ const states: readonly State[] = [
     end: (server) => server.config('SET', 'min-replicas-to-write', 0),
   },
   {
-    // The client is told when it connects; a request learns only that there is no connection.
+    // The client gets the error when it connects; a request only fails for lack of a connection.
     name: 'takes no more connections',
     code: 'store-unreachable',
     message: /offline|closed|isn't writeable|max/,
@@ -123,14 +123,14 @@ const states: readonly State[] = [
   },
   {
     name: 'allows no scripts to its user',
-    code: 'store-misused',
+    code: 'store-misconfigured',
     message: /NOPERM/,
     begin: (server) => server.acl('SETUSER', 'default', '-evalsha', '-eval'),
     end: (server) => server.acl('SETUSER', 'default', '+evalsha', '+eval'),
   },
   {
     name: 'allows other keys to its user',
-    code: 'store-misused',
+    code: 'store-misconfigured',
     message: /NOPERM/,
     begin: (server) => server.acl('SETUSER', 'default', 'resetkeys', '~other*'),
     end: (server) => server.acl('SETUSER', 'default', '~*'),
@@ -138,7 +138,7 @@ const states: readonly State[] = [
 ]
 
 let server: RedisServer
-/** One connection that stays, also where the server takes no other. */
+/** A connection that stays open when the server accepts no other. */
 let admin: Redis
 
 beforeAll(async () => {
@@ -182,12 +182,12 @@ describe.each(recommendedClientKinds)('$name, when the server', (kind) => {
     expect(left).toEqual([LIMIT - 1, LIMIT - 1])
   })
 
-  it('holds another type under a key, reports store-misused and charges nothing', async () => {
+  it('has another type under a key, reports store-misconfigured, charges nothing', async () => {
     const keys = new RedisKeys(prefix)
     const wrong = { name: 'wrong', key: 'type', limit: bucket }
     const right = { name: 'right', key: 'type', limit: window }
     await admin.hset(keys.ofCounter(wrong), 'a', 'b')
-    const expected = { code: 'store-misused', message: expect.stringMatching(/WRONGTYPE/) }
+    const expected = { code: 'store-misconfigured', message: expect.stringMatching(/WRONGTYPE/) }
     await expect(charge(store, [wrong])).rejects.toMatchObject(expected)
     await expect(charge(store, [right, wrong])).rejects.toMatchObject(expected)
     expect(await remaining(store, [right])).toEqual([LIMIT])
@@ -195,12 +195,12 @@ describe.each(recommendedClientKinds)('$name, when the server', (kind) => {
 })
 
 describe('a client that has not said who it is', () => {
-  it.each(['ioredis', 'node-redis'])('%s gets store-misused', async (library) => {
+  it.each(['ioredis', 'node-redis'])('%s gets store-misconfigured', async (library) => {
     const secret = await startRedis({ password: 'secret' })
     const { client, close } = await connectUnnamed(library, secret)
     try {
       const counter = { name: 'limit', key: 'ada', limit: bucket }
-      const expected = { code: 'store-misused', message: expect.stringMatching(/NOAUTH/) }
+      const expected = { code: 'store-misconfigured', message: expect.stringMatching(/NOAUTH/) }
       await expect(charge(redisStore(client), [counter])).rejects.toMatchObject(expected)
     } finally {
       close()
@@ -222,7 +222,7 @@ async function killOthers(server: Redis): Promise<void> {
   await server.call('CLIENT', 'KILL', 'TYPE', 'NORMAL', 'SKIPME', 'YES')
 }
 
-/** In the old protocol and without a look at the server, a connection needs no permission. */
+/** With RESP2 and without a ready check, connecting needs no permission. */
 async function connectUnnamed(library: string, { host, port }: RedisServer) {
   if (library === 'ioredis') {
     const client = new Redis({ host, port, protocol: 2, enableReadyCheck: false })

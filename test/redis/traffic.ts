@@ -1,9 +1,9 @@
-/** Requests to a store that go on while something happens to its servers, and their outcomes. */
+/** Continuous requests to a store during a fault of its servers, and their outcomes. */
 
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type ErrorCode, TidegateError } from '../../packages/tidegate/src/errors.ts'
 import type { Counter, Store } from '../../packages/tidegate/src/stores/store.ts'
-import { until } from '../servers/until.ts'
+import { until } from '../support/servers/until.ts'
 
 export interface Failure {
   readonly beganMs: number
@@ -11,10 +11,10 @@ export interface Failure {
   readonly message: string
 }
 
-/** Between two requests of a caller. Enough of them for a fault to meet some, on two cores. */
+/** The pause between two requests of a caller: short enough that a fault hits some requests. */
 const PAUSE_MS = 2
 
-/** Of each traffic. */
+/** Callers of each traffic. */
 const CALLERS = 4
 
 export class Traffic {
@@ -25,12 +25,12 @@ export class Traffic {
   readonly failures: Failure[] = []
   /** When requests were answered, on the axis of `performance.now()`. */
   readonly answeredMs: number[] = []
-  /** Of any request, answered or not. */
+  /** The longest duration of a request, answered or not. */
   slowestMs = 0
   #pending = 0
   #isRunning = true
 
-  /** Callers ask for the groups in turn, with a cost of 1 to each counter. */
+  /** Callers charge the groups in turn, with a cost of 1 to each counter. */
   constructor(store: Store, groups: ReadonlyArray<readonly Counter[]>) {
     this.#store = store
     this.#groups = groups
@@ -38,7 +38,7 @@ export class Traffic {
     this.#callers = Array.from({ length: CALLERS }, (_, caller) => this.#call(caller))
   }
 
-  /** Of all groups. */
+  /** Admitted requests of all groups. */
   get admittedCount(): number {
     return this.#admitted.reduce((sum, count) => sum + count, 0)
   }
@@ -47,14 +47,14 @@ export class Traffic {
     return this.#admitted[group] ?? 0
   }
 
-  /** Until requests are answered again, and when the first one was. */
+  /** Waits until requests are answered again, and resolves to the time of the first answer. */
   untilAnsweredAfter(timeMs: number): Promise<number> {
     return until('requests are answered', () =>
       this.answeredMs.find((answered) => answered > timeMs),
     )
   }
 
-  /** Ends it. Every request has been answered or has failed then, or this rejects. */
+  /** Ends the traffic. Rejects if a request is neither answered nor failed then. */
   async stop(): Promise<void> {
     this.#isRunning = false
     await until('no request is pending', () => this.#pending === 0)
@@ -90,7 +90,7 @@ export function kindsOf(failures: readonly Failure[]): string[] {
   return [...new Set(failures.map(({ code, message }) => `${code}: ${message}`))]
 }
 
-/** What is left of each counter. */
+/** The remaining units of each counter. */
 export async function remaining(store: Store, counters: readonly Counter[]): Promise<number[]> {
   const group = counters.map((counter) => ({ ...counter, cost: 0 }))
   return (await store.charge(group, 'peek')).map(({ remaining }) => remaining)

@@ -1,17 +1,17 @@
-/** The store on Valkey, where this machine has one: `apt-get install valkey-server`. */
+/** The store on Valkey, if it is installed: `apt-get install valkey-server`. */
 
 import { afterAll, beforeAll, describe, it } from 'vitest'
+import { storeContract } from '../../packages/tidegate/src/stores/contract/store-contract.ts'
 import { redisStore } from '../../packages/tidegate/src/stores/redis/redis-store.ts'
-import { storeContract } from '../../packages/tidegate/src/stores/store-contract.ts'
-import { type ConnectedClient, recommendedClientKinds } from '../servers/clients.ts'
-import { type RedisServer, startRedis } from '../servers/redis.ts'
-import { redisBinary } from '../servers/redis-binary.ts'
+import { type ConnectedClient, recommendedClientKinds } from '../support/servers/clients.ts'
+import { type RedisServer, startRedis } from '../support/servers/redis.ts'
+import { redisBinary } from '../support/servers/redis-binary.ts'
 
 const missing = whatIsMissing()
 
 describe('on Valkey', () => {
   if (missing !== undefined) {
-    // Most machines have Redis or Valkey, and not both.
+    // Most machines have Redis or Valkey, but not both.
     it.skip(missing, () => {})
     return
   }

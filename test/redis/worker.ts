@@ -1,11 +1,11 @@
 /**
- * One of several processes that share limits: connects, says that it is ready, and then makes all
- * the attempts of a round at once, whenever it is told to. It is started by `startWorkers`.
+ * One of several processes that share limits. It connects, reports that it is ready, and makes all
+ * attempts of a round at once for each message. Started by `startWorkers`.
  */
 
 import { redisStore } from '../../packages/tidegate/src/stores/redis/redis-store.ts'
-import { redisClientKinds } from '../servers/clients.ts'
-import type { RedisCluster } from '../servers/cluster.ts'
+import { redisClientKinds } from '../support/servers/clients.ts'
+import type { RedisCluster } from '../support/servers/cluster.ts'
 import { type Scenario, scenariosOn } from './scenarios.ts'
 
 export interface WorkerPlan {
@@ -23,7 +23,7 @@ export interface Round {
 
 export interface RoundResult {
   readonly admitted: number
-  /** Of the attempts that were neither admitted nor denied. */
+  /** Errors of attempts that were neither admitted nor denied. */
   readonly failures: readonly string[]
 }
 
@@ -41,7 +41,7 @@ process.on('message', async ({ scenario, key, attempts }: Round) => {
 })
 process.once('disconnect', () => {
   close()
-  // Its patience of many seconds would keep the process alive.
+  // Its long timeouts would keep the process alive.
   process.exit()
 })
 process.send?.('ready')
@@ -50,7 +50,7 @@ async function connect({ client: name, addresses, isCluster }: WorkerPlan) {
   const kind = redisClientKinds.find((known) => known.name === name)
   const [first] = addresses
   if (kind === undefined || first === undefined) throw new Error(`no such client: ${name}`)
-  // The addresses are all that a client takes of a cluster.
+  // Clients use only the addresses of a cluster.
   if (isCluster) return kind.cluster({ addresses } as RedisCluster)
   return kind.single({ ...first, password: undefined, tls: undefined })
 }

@@ -1,4 +1,4 @@
-/** Several processes that share limits, as a test sees them. */
+/** Starts several processes that share limits. */
 
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
@@ -6,9 +6,9 @@ import { join } from 'node:path'
 import type { Round, RoundResult, WorkerPlan } from './worker.ts'
 
 export interface Workers {
-  /** One round in all of them at the same time, and the sum of what they were told. */
+  /** Runs one round in all processes at the same time, and returns the sum of their results. */
   run(round: Round): Promise<RoundResult>
-  /** They end by themselves when nobody is connected to them, also when a test was killed. */
+  /** The processes also end when their parent disconnects, for example if a test is killed. */
   stop(): Promise<void>
 }
 
@@ -35,7 +35,7 @@ export async function startWorkers(plans: readonly WorkerPlan[]): Promise<Worker
   }
 }
 
-/** Rejects when the process ends instead. */
+/** Rejects if the process ends instead. */
 function nextMessage(child: ChildProcess): Promise<unknown> {
   return new Promise((resolve, reject) => {
     const ended = (code: number | null) => reject(new Error(`a worker ended with ${code}`))

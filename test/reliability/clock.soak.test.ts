@@ -5,16 +5,16 @@ import {
   slidingWindow,
   tokenBucket,
 } from '../../packages/tidegate/src/index.ts'
-import { clockProblem, startShiftedRedis } from '../faults/clock-shim.ts'
-import { startLoad } from '../faults/load.ts'
-import { figuresOf } from '../faults/load-report.ts'
+import { clockProblem, startShiftedRedis } from '../support/faults/clock-shim.ts'
+import { startLoad } from '../support/faults/load.ts'
+import { figuresOf } from '../support/faults/load-report.ts'
 import { allChecks, checksFrom, clientsOf, isAllowed, last, phaseOf } from './scenario.ts'
 import { tellFault } from './table.ts'
 
 const HOUR_MS = 3_600_000
 const WINDOW_MS = 1000
 
-/** Per window: a fifth of what is asked for. */
+/** The limit per window: a fifth of the requested units. */
 const LIMIT = 50
 
 const options = { limit: LIMIT, per: `${WINDOW_MS}ms`, accuracy: 'exact' } as const
@@ -42,7 +42,7 @@ describe('the clock of Redis', () => {
       const { redis, clock } = await startShiftedRedis()
       onTestFinished(() => redis.stop())
       const names = Object.keys(limits)
-      // Long enough for a machine that is busy: here it is about what is counted.
+      // Long enough for a busy machine, because this test is about counts.
       const guard = { deadlineMs: 5000 }
       const load = await startLoad({
         client,

@@ -1,13 +1,13 @@
-/** The counters of a load, asked for on a connection of their own. */
+/** Reads the counters of a load, on a connection of its own. */
 
 import { createLimiter, type Limit } from '../../packages/tidegate/src/index.ts'
 import { redisStore } from '../../packages/tidegate/src/stores/redis/redis-store.ts'
-import { keyOf } from '../faults/load-target.ts'
-import { type ConnectedClient, recommendedClientKinds } from '../servers/clients.ts'
-import type { RedisCluster } from '../servers/cluster.ts'
-import type { RedisServer } from '../servers/redis.ts'
+import { keyOf } from '../support/faults/load-target.ts'
+import { type ConnectedClient, recommendedClientKinds } from '../support/servers/clients.ts'
+import type { RedisCluster } from '../support/servers/cluster.ts'
+import type { RedisServer } from '../support/servers/redis.ts'
 
-/** What the limit of a load is called. */
+/** The name of the limit of a load. */
 export const LIMIT_NAME = 'd'
 
 /** Units in use of each of these keys. */
@@ -32,7 +32,7 @@ export async function usedByKey(
   }
 }
 
-/** Those of the keys that lie on one master of a cluster. */
+/** The keys that are on one master of a cluster. */
 export async function keysOnMaster(
   cluster: RedisCluster,
   { host, port }: RedisServer,
@@ -40,7 +40,7 @@ export async function keysOnMaster(
   keys: number,
 ): Promise<Set<number>> {
   const connected = await connect(cluster)
-  const { shardOf } = redisStore(connected.client)
+  const shardOf = redisStore(connected.client).capabilities?.shardOf
   const numbers = Array.from({ length: keys }, (_, number) => number)
   const found = numbers.filter((number) => {
     const shard = shardOf?.({ name: LIMIT_NAME, limit, key: keyOf(number) })

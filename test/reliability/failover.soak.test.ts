@@ -1,12 +1,12 @@
 import { describe, expect, test } from 'vitest'
 import { tokenBucket } from '../../packages/tidegate/src/index.ts'
-import { type Load, startLoad } from '../faults/load.ts'
-import type { Check } from '../faults/load-records.ts'
-import { figuresOf, type LoadReport } from '../faults/load-report.ts'
-import { crash } from '../faults/pause.ts'
-import { startCluster } from '../servers/cluster.ts'
-import type { RedisServer } from '../servers/redis.ts'
-import { startSentinel } from '../servers/sentinel.ts'
+import { type Load, startLoad } from '../support/faults/load.ts'
+import type { Check } from '../support/faults/load-records.ts'
+import { figuresOf, type LoadReport } from '../support/faults/load-report.ts'
+import { crash } from '../support/faults/pause.ts'
+import { startCluster } from '../support/servers/cluster.ts'
+import type { RedisServer } from '../support/servers/redis.ts'
+import { startSentinel } from '../support/servers/sentinel.ts'
 import { keysOnMaster, LIMIT_NAME } from './counters.ts'
 import {
   checksFrom,
@@ -24,7 +24,7 @@ import { tellFault } from './table.ts'
 
 const KEYS = 30
 
-/** Of each key: half of what its checks ask for. */
+/** The limit of each key: half of the units that its checks request. */
 const PER_SECOND = 16
 
 const limit = tokenBucket({
@@ -34,12 +34,12 @@ const limit = tokenBucket({
   accuracy: 'exact',
 })
 
-/** Longer in the test suite, where a busy machine must not look like a fault of the servers. */
+/** Longer in the test suite, so that a busy machine does not look like a fault of the servers. */
 const guard = { deadlineMs: lasting(200, 15) }
 
 const plan = { limits: { [LIMIT_NAME]: limit }, keys: KEYS, guard }
 
-// In the test suite at the same time: most of it is waiting for the servers to agree.
+// Run concurrently in the test suite, because most of the time is spent waiting for the servers.
 describe('while a master is killed and a replica takes over', { concurrent: !isLong }, () => {
   test.for(clientsOf('ioredis 6'))(
     '%s with Sentinel keeps the limits by shares',
@@ -81,7 +81,7 @@ describe('while a master is killed and a replica takes over', { concurrent: !isL
       tellFault({ fault: elsewhere, client, normalAfterMs: undefined }, figuresOf(others))
       expectOnTime(report)
       expectShares(report, own, affected.size)
-      // A late answer of a busy machine is all that can happen to the others.
+      // The others can at most see a late answer of a busy machine.
       const failed = others.filter(({ note }) => /unreachable|breaker-open|store-error/.test(note))
       expect(failed).toEqual([])
     },
@@ -89,7 +89,7 @@ describe('while a master is killed and a replica takes over', { concurrent: !isL
 })
 
 async function killed(load: Load, master: RedisServer): Promise<LoadReport> {
-  // Until each process has heard of the other, and knows its share by that.
+  // Until each process knows of the other, and so its share.
   await last(2500)
   load.mark('killed')
   await crash(master)
@@ -99,7 +99,7 @@ async function killed(load: Load, master: RedisServer): Promise<LoadReport> {
   return load.stop()
 }
 
-/** What was admitted without the store is within the shares of the processes. */
+/** Expects that local decisions stay within the shares of the processes. */
 function expectShares(report: LoadReport, checks: readonly Check[], keys: number): void {
   const local = checks.filter(({ note }) => note !== '')
   const seconds = durationMs(report, 'killed', 'over') / 1000

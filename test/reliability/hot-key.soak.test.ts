@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest'
 import { tokenBucket } from '../../packages/tidegate/src/index.ts'
-import { startLoad } from '../faults/load.ts'
-import { pause } from '../faults/pause.ts'
-import { startRedis } from '../servers/redis.ts'
+import { startLoad } from '../support/faults/load.ts'
+import { pause } from '../support/faults/pause.ts'
+import { startRedis } from '../support/servers/redis.ts'
 import { expectOnTime, last, phaseOf } from './scenario.ts'
 
 test('a hot key takes one deadline when Redis stops, not two', async ({ onTestFinished }) => {

@@ -1,3 +1,3 @@
-/** Beside the other faults, so that a report of all of them has its row. */
+/** Runs killed.test.ts with the other faults, so that a full report has its row. */
 
 import './killed.test.ts'

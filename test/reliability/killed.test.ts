@@ -1,11 +1,12 @@
-import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
+import { beforeEach, expect, test } from 'vitest'
 import { type FailureMode, failureModes, tokenBucket } from '../../packages/tidegate/src/index.ts'
-import { startLoad } from '../faults/load.ts'
-import type { Check } from '../faults/load-records.ts'
-import { figuresOf } from '../faults/load-report.ts'
-import { crash } from '../faults/pause.ts'
-import { type RedisServer, startRedis } from '../servers/redis.ts'
-import { sizes } from '../suite.ts'
+import { startLoad } from '../support/faults/load.ts'
+import type { Check } from '../support/faults/load-records.ts'
+import { figuresOf } from '../support/faults/load-report.ts'
+import { crash } from '../support/faults/pause.ts'
+import { startRedis } from '../support/servers/redis.ts'
+import { sizes } from '../support/suite.ts'
+import { useServer } from '../support/use-server.ts'
 import {
   checksFrom,
   clientsOf,
@@ -22,7 +23,7 @@ import {
 } from './scenario.ts'
 import { tellFault } from './table.ts'
 
-/** Of the limit that is enforced by shares: half of what its checks ask for. */
+/** The limit that is enforced by shares: half of the units that its checks request. */
 const PER_SECOND = 165
 
 const limits = {
@@ -31,14 +32,8 @@ const limits = {
   local: tokenBucket({ limit: PER_SECOND, per: '1s', onStoreError: 'local', accuracy: 'exact' }),
 }
 
-let redis: RedisServer
-
-beforeAll(async () => {
-  redis = await startRedis()
-})
+const redis = useServer(() => startRedis())
 beforeEach(async () => void (await redis.command('FLUSHALL')))
-afterAll(() => redis.stop())
-
 test.each(clientsOf('ioredis 6'))(
   '%s: decisions are as declared while Redis is killed',
   async (client) => {
@@ -50,7 +45,7 @@ test.each(clientsOf('ioredis 6'))(
       keys: failureModes.length,
       guard: { breaker: { openMs: 500 } },
     })
-    // Until each process has heard of the other, and knows its share by that.
+    // Until each process knows of the other, and so its share.
     await last(2500)
     load.mark('killed')
     await crash(redis)

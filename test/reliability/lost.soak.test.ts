@@ -1,12 +1,13 @@
-import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest'
+import { afterEach, beforeEach, expect, test } from 'vitest'
 import { createLimiter, fixedWindow } from '../../packages/tidegate/src/index.ts'
 import { redisStore } from '../../packages/tidegate/src/stores/redis/redis-store.ts'
-import { type FaultProxy, startFaultProxyProcess } from '../faults/fault-proxy.ts'
-import { startLoad } from '../faults/load.ts'
-import { figuresOf } from '../faults/load-report.ts'
-import { recommendedClientKinds } from '../servers/clients.ts'
-import { type RedisServer, startRedis } from '../servers/redis.ts'
-import { until } from '../servers/until.ts'
+import { startFaultProxyProcess } from '../support/faults/fault-proxy.ts'
+import { startLoad } from '../support/faults/load.ts'
+import { figuresOf } from '../support/faults/load-report.ts'
+import { recommendedClientKinds } from '../support/servers/clients.ts'
+import { startRedis } from '../support/servers/redis.ts'
+import { until } from '../support/servers/until.ts'
+import { useServer } from '../support/use-server.ts'
 import { LIMIT_NAME, sumOf, usedByKey } from './counters.ts'
 import {
   allChecks,
@@ -30,19 +31,11 @@ const numbers = Array.from({ length: KEYS }, (_, number) => number)
 
 const limit = fixedWindow({ limit: 1_000_000, per: '30d', accuracy: 'exact' })
 
-let redis: RedisServer
-let proxy: FaultProxy
+const redis = useServer(() => startRedis())
+const proxy = useServer(() => startFaultProxyProcess(redis))
 
-beforeAll(async () => {
-  redis = await startRedis()
-  proxy = await startFaultProxyProcess(redis)
-})
 beforeEach(async () => void (await redis.command('FLUSHALL')))
 afterEach(() => proxy.clear())
-afterAll(async () => {
-  await proxy.stop()
-  await redis.stop()
-})
 
 test.each(recommendedClientKinds)(
   '$name: a charge whose reply is lost is made once',

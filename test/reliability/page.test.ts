@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { readText } from '../source-file.ts'
+import { readText } from '../house/source-file.ts'
 import { faults } from './table.ts'
 
 test('docs/reliability.md has a row for every fault', () => {

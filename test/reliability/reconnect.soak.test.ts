@@ -1,10 +1,11 @@
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { tokenBucket } from '../../packages/tidegate/src/index.ts'
-import { type FaultProxy, startFaultProxyProcess } from '../faults/fault-proxy.ts'
-import { startLoad } from '../faults/load.ts'
-import { figuresOf } from '../faults/load-report.ts'
-import { crash } from '../faults/pause.ts'
-import { type RedisServer, startRedis } from '../servers/redis.ts'
+import { startFaultProxyProcess } from '../support/faults/fault-proxy.ts'
+import { startLoad } from '../support/faults/load.ts'
+import { figuresOf } from '../support/faults/load-report.ts'
+import { crash } from '../support/faults/pause.ts'
+import { startRedis } from '../support/servers/redis.ts'
+import { useServer } from '../support/use-server.ts'
 import {
   checksFrom,
   clientsOf,
@@ -23,17 +24,8 @@ const PROCESSES = 2
 
 const wide = tokenBucket({ limit: 1_000_000, per: '1s', accuracy: 'exact' })
 
-let redis: RedisServer
-let proxy: FaultProxy
-
-beforeAll(async () => {
-  redis = await startRedis()
-  proxy = await startFaultProxyProcess(redis)
-})
-afterAll(async () => {
-  await proxy.stop()
-  await redis.stop()
-})
+const redis = useServer(() => startRedis())
+const proxy = useServer(() => startFaultProxyProcess(redis))
 
 test.each(clientsOf('ioredis 6'))('%s: fifty clients come back one by one', async (client) => {
   const load = await startLoad({
@@ -78,7 +70,7 @@ test.each(clientsOf('ioredis 6'))('%s: fifty clients come back one by one', asyn
   expect(open).toBe(CLIENTS)
 })
 
-/** The most of these times that lie within one span. */
+/** The largest number of these times within one span. */
 function mostWithin(timesMs: readonly number[], spanMs: number): number {
   const counts = timesMs.map((from) => timesMs.filter((to) => to >= from && to < from + spanMs))
   return Math.max(...counts.map(({ length }) => length))

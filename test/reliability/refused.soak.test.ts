@@ -1,14 +1,15 @@
-/** A Redis that is there and refuses: full, with too many clients, or without our scripts. */
+/** A Redis that refuses commands: out of memory, with too many clients, or without our scripts. */
 
-import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
+import { afterEach, expect, test } from 'vitest'
 import { fixedWindow } from '../../packages/tidegate/src/index.ts'
-import { dial } from '../faults/dial.ts'
-import { type FaultProxy, startFaultProxyProcess } from '../faults/fault-proxy.ts'
-import { startLoad } from '../faults/load.ts'
-import { figuresOf } from '../faults/load-report.ts'
-import { machineNowMs } from '../faults/machine-clock.ts'
-import { type RedisServer, startRedis } from '../servers/redis.ts'
-import { until } from '../servers/until.ts'
+import { dial } from '../support/faults/dial.ts'
+import { startFaultProxyProcess } from '../support/faults/fault-proxy.ts'
+import { startLoad } from '../support/faults/load.ts'
+import { figuresOf } from '../support/faults/load-report.ts'
+import { machineNowMs } from '../support/faults/machine-clock.ts'
+import { startRedis } from '../support/servers/redis.ts'
+import { until } from '../support/servers/until.ts'
+import { useServer } from '../support/use-server.ts'
 import { LIMIT_NAME, sumOf, usedByKey } from './counters.ts'
 import {
   allChecks,
@@ -33,24 +34,16 @@ const numbers = Array.from({ length: KEYS }, (_, number) => number)
 const limit = fixedWindow({ limit: 1_000_000, per: '30d', accuracy: 'exact' })
 const guard = { breaker: { openMs: 500 } }
 
-let redis: RedisServer
-let proxy: FaultProxy
+const redis = useServer(() => startRedis())
+const proxy = useServer(() => startFaultProxyProcess(redis))
 
-beforeAll(async () => {
-  redis = await startRedis()
-  proxy = await startFaultProxyProcess(redis)
-})
 afterEach(async () => {
   await redis.command('CONFIG', 'SET', 'maxmemory', 0)
   await redis.command('FLUSHALL')
 })
-afterAll(async () => {
-  await proxy.stop()
-  await redis.stop()
-})
 
 test.each(clientsOf('ioredis 6'))(
-  '%s: a full Redis is no denial, and nothing is half done',
+  '%s: a full Redis does not deny, and no charge is partial',
   async (client) => {
     const limits = { one: limit, other: limit }
     const load = await startLoad({ client, redis, limits, keys: KEYS, guard })
@@ -87,7 +80,7 @@ test.each(clientsOf('node-redis 6'))(
     })
     await last(1000)
     load.mark('crowded')
-    // Who is connected stays, so this one has the only place from now on.
+    // Open connections stay, so this one has the only slot from now on.
     const first = dial(redis)
     first.send('CONFIG SET maxclients 1\r\n')
     await until('there is one place', () => first.received === '+OK\r\n')
@@ -113,7 +106,7 @@ test.each(clientsOf('node-redis 6'))(
 test.each(clientsOf('node-redis 6'))(
   '%s: forgotten scripts fail no check and count none twice',
   async (client) => {
-    // Long enough for a machine that is busy: here it is about what is counted.
+    // Long enough for a busy machine, because this test is about counts.
     const patient = { deadlineMs: 5000 }
     const limits = { [LIMIT_NAME]: limit }
     const load = await startLoad({ client, redis, limits, keys: KEYS, guard: patient })

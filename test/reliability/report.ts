@@ -1,15 +1,15 @@
 /**
- * Runs every scenario at its full length, one after the other, and writes what came of it into the
- * tables of docs/reliability.md: `node test/reliability/report.ts`. It takes about 20 minutes, in
- * which the machine should have nothing else to do. With the name of a file that the rows of an
- * earlier run were kept in, it runs nothing.
+ * Runs every scenario at its full length, one after the other, and writes the results into the
+ * tables of docs/reliability.md: `node test/reliability/report.ts`. It takes about 20 minutes on an
+ * otherwise idle machine. With the name of a file with the rows of an earlier run, it only writes
+ * the tables.
  */
 
 import { spawnSync } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { repositoryRoot } from '../source-file.ts'
+import { repositoryRoot } from '../house/source-file.ts'
 import { faults, ROWS_VARIABLE, type Row, tableOf } from './table.ts'
 
 const PAGE = join(repositoryRoot, 'docs', 'reliability.md')
@@ -54,7 +54,7 @@ function withTable(text: string, table: Row['table'], all: readonly Row[]): stri
   return `${text.slice(0, from)}\n${tableOf(rows)}\n${text.slice(to)}`
 }
 
-/** Sorting is stable: rows of the same place stay in the order in which they came. */
+/** Sorting is stable: rows of the same place keep their order. */
 function placeOf(row: Row): number {
   return row.table === 'faults'
     ? faults.indexOf(row.fault)

@@ -1,46 +1,45 @@
 /**
- * What the scenarios share: how long faults last, what must always hold, and how the figures of a
- * run are read. Every scenario is a load of 1,000 checks per second from two processes on a real
- * server, to which something happens.
+ * Shared by the scenarios: durations of faults, invariants, and figures of a run. Every scenario is
+ * a load of 1,000 checks per second from two processes on a real server, during a fault.
  *
- * Times are judged against timers of the same process, as a machine may be busy.
+ * Times are compared with timers of the same process, because the machine may be busy.
  */
 
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, vi } from 'vitest'
-import type { Load } from '../faults/load.ts'
-import { type Check, checksOf } from '../faults/load-records.ts'
-import type { LoadReport, PhaseReport } from '../faults/load-report.ts'
-import { until } from '../servers/until.ts'
-import { sizes } from '../suite.ts'
+import type { Load } from '../support/faults/load.ts'
+import { type Check, checksOf } from '../support/faults/load-records.ts'
+import type { LoadReport, PhaseReport } from '../support/faults/load-report.ts'
+import { until } from '../support/servers/until.ts'
+import { sizes } from '../support/suite.ts'
 
 /** The clients that the scenarios run with. */
 export const clients = ['ioredis 6', 'node-redis 6'] as const
 
-/** Whether faults last as long as docs/reliability.md says, which takes some ten minutes in all. */
+/** True if faults last as long as docs/reliability.md states, which takes ten minutes in all. */
 export const isLong = process.env.TIDEGATE_RELIABILITY === 'long'
 
 if (isLong) vi.setConfig({ testTimeout: 180_000 })
 
-/** In the test suite one client, in long runs all. */
+/** One client in the test suite, all in long runs. */
 export function clientsOf(client: (typeof clients)[number]): readonly string[] {
   return isLong ? clients : [client]
 }
 
-/** Of the runs that docs/reliability.md tells about: what is beyond the 99.9th percentile. */
+/** The share of late checks in the runs of docs/reliability.md: beyond the 99.9th percentile. */
 const LATE_SHARE_LONG_MAX = 0.001
 
-/** How long something lasts, in the test suite and in the runs that the page tells about. */
+/** A duration, in the test suite and in the runs of docs/reliability.md. */
 export function lasting(shortMs: number, longMs: number): number {
   return isLong ? longMs : shortMs
 }
 
-/** Lets a fault last. */
+/** Waits while a fault lasts. */
 export async function last(ms: number): Promise<void> {
   await sleep(ms)
 }
 
-/** Until both processes have had a quarter of a second with hardly a decision without the store. */
+/** Waits until both processes had a quarter of a second with hardly any degraded decision. */
 export async function untilNormal(load: Load, degradedShareMax = 0.1): Promise<void> {
   const since = load.samples.map((samples) => samples.length)
   await until('decisions are the store’s again', () =>
@@ -53,9 +52,9 @@ export async function untilNormal(load: Load, degradedShareMax = 0.1): Promise<v
 }
 
 /**
- * Every check has a decision, and nearly all of them within the deadline and a turn of the event
- * loop; how many, says test/suite.ts.
- * Those before the first mark are not judged: a process that has just started compiles.
+ * Expects a decision for every check, and nearly all of them within the deadline and a turn of the
+ * event loop; test/support/suite.ts has the share. Checks before the first mark are ignored,
+ * because a new process compiles its code.
  */
 export function expectOnTime({ phases, pending }: LoadReport): void {
   const [, ...judged] = phases
@@ -66,14 +65,17 @@ export function expectOnTime({ phases, pending }: LoadReport): void {
   expect(late / made).toBeLessThanOrEqual(isLong ? LATE_SHARE_LONG_MAX : sizes.lateShareMax)
 }
 
-/** Most decisions of an open breaker take less than 1 ms; others, when the process is held up. */
+/**
+ * Expects that most decisions of an open breaker take less than 1 ms; a stalled process takes
+ * longer.
+ */
 export function expectQuickOnceOpen(report: LoadReport): void {
   const open = allChecks(report).filter(({ note }) => note.startsWith('breaker-open'))
   const quick = open.filter(({ tookMs }) => tookMs < 1)
   expect(quick.length / open.length).toBeGreaterThan(sizes.atOnceShareMin)
 }
 
-/** What the store admitted is counted, and what was left unknown at most once. */
+/** Expects that admitted checks are counted once, and checks of unknown outcome at most once. */
 export function expectCountedOnce(report: LoadReport, used: number): void {
   const checks = allChecks(report)
   const counted = checks.filter((check) => isAllowed(check) && isOfStore(check)).length
@@ -88,7 +90,7 @@ export function phaseOf({ phases }: LoadReport, name: string): PhaseReport {
   return phase
 }
 
-/** The checks that began from one mark on, and before another. */
+/** The checks that began between two marks. */
 export function checksFrom(report: LoadReport, from: string, to?: string): Check[] {
   const fromMs = phaseOf(report, from).startedMs
   const toMs = to === undefined ? Number.POSITIVE_INFINITY : phaseOf(report, to).startedMs
@@ -103,7 +105,7 @@ export function allChecks({ processes }: LoadReport): Check[] {
   return processes.flatMap(({ records }) => [...checksOf(records)])
 }
 
-/** How long after a mark each process had its first decision of the store; the longest. */
+/** The longest time from a mark to a process's first decision of the store. */
 export function normalAfterMs(
   report: LoadReport,
   name: string,
@@ -120,7 +122,7 @@ export function normalAfterMs(
   return Math.max(...firstMs)
 }
 
-/** How long after a mark the breaker of each process was open; the longest. */
+/** The longest time from a mark to an open breaker in a process. */
 export function openAfterMs(report: LoadReport, name: string): number {
   const { startedMs } = phaseOf(report, name)
   const firstMs = report.processes.map(({ records }) => {
@@ -132,7 +134,7 @@ export function openAfterMs(report: LoadReport, name: string): number {
   return Math.max(...firstMs)
 }
 
-/** Whether the store has decided. */
+/** True if the store decided. */
 export function isOfStore({ outcome, note }: Check): boolean {
   return note === '' && (outcome === 'allowed' || outcome === 'denied')
 }

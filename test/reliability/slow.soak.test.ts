@@ -1,9 +1,10 @@
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { tokenBucket } from '../../packages/tidegate/src/index.ts'
-import { type FaultProxy, startFaultProxyProcess } from '../faults/fault-proxy.ts'
-import { startLoad } from '../faults/load.ts'
-import { figuresOf } from '../faults/load-report.ts'
-import { type RedisServer, startRedis } from '../servers/redis.ts'
+import { startFaultProxyProcess } from '../support/faults/fault-proxy.ts'
+import { startLoad } from '../support/faults/load.ts'
+import { figuresOf } from '../support/faults/load-report.ts'
+import { startRedis } from '../support/servers/redis.ts'
+import { useServer } from '../support/use-server.ts'
 import {
   checksFrom,
   clientsOf,
@@ -17,22 +18,16 @@ import {
 } from './scenario.ts'
 import { tellFault } from './table.ts'
 
-/** Each way. The second and the last but one are within the deadline, what is between is not. */
+/**
+ * Latencies in each direction. The second and the last but one are within the deadline, those in
+ * between are not.
+ */
 const STEPS_MS = [0, 2, 25, 250, 25, 2, 0]
 
 const wide = tokenBucket({ limit: 1_000_000, per: '1s' })
 
-let redis: RedisServer
-let proxy: FaultProxy
-
-beforeAll(async () => {
-  redis = await startRedis()
-  proxy = await startFaultProxyProcess(redis)
-})
-afterAll(async () => {
-  await proxy.stop()
-  await redis.stop()
-})
+const redis = useServer(() => startRedis())
+const proxy = useServer(() => startFaultProxyProcess(redis))
 
 test.each(clientsOf('ioredis 6'))(
   '%s: decisions are on time while Redis becomes slow',

@@ -1,18 +1,18 @@
 /**
- * A master that is cut off from its replicas while the limiter still reaches it. It goes on to
- * answer, and what it counted is forgotten when it comes back: a replica has taken over meanwhile.
+ * A master that is cut off from its replicas while the limiter still reaches it. It keeps
+ * answering, and loses its counts when it comes back, because a replica has taken over.
  */
 
 import { beforeEach, describe, expect, test } from 'vitest'
 import { fixedWindow } from '../../packages/tidegate/src/index.ts'
-import { type LoadPlan, startLoad } from '../faults/load.ts'
-import type { Check } from '../faults/load-records.ts'
-import type { LoadReport } from '../faults/load-report.ts'
-import { networkProblem, startNetwork } from '../faults/network.ts'
-import { type RedisCluster, startCluster } from '../servers/cluster.ts'
-import type { RedisServer } from '../servers/redis.ts'
-import { startSentinel } from '../servers/sentinel.ts'
-import { until } from '../servers/until.ts'
+import { type LoadPlan, startLoad } from '../support/faults/load.ts'
+import type { Check } from '../support/faults/load-records.ts'
+import type { LoadReport } from '../support/faults/load-report.ts'
+import { networkProblem, startNetwork } from '../support/faults/network.ts'
+import { type RedisCluster, startCluster } from '../support/servers/cluster.ts'
+import type { RedisServer } from '../support/servers/redis.ts'
+import { startSentinel } from '../support/servers/sentinel.ts'
+import { until } from '../support/servers/until.ts'
 import { keysOnMaster, LIMIT_NAME, usedByKey } from './counters.ts'
 import {
   checksFrom,
@@ -27,13 +27,13 @@ import {
 } from './scenario.ts'
 import { tell } from './table.ts'
 
-/** More than a process makes checks, so that each has a key of its own. */
+/** More keys than checks of a process, so that each check has a key of its own. */
 const KEYS = 20_000
 
-/** After how long a node of the cluster thinks that another is down. */
+/** The time after which a cluster node considers another one down. */
 const NODE_TIMEOUT_MS = 2000
 
-/** Far more than it takes; without an end, what is lost would grow until the cut is healed. */
+/** Far longer than it takes; without a bound, the loss would grow until the partition heals. */
 const LEAVING_MS_MAX = 2000
 
 const limit = fixedWindow({ limit: 1_000_000, per: '30d', accuracy: 'exact' })
@@ -50,7 +50,7 @@ interface Setting {
 const minReplicas = ['--min-replicas-to-write', '1', '--min-replicas-max-lag', '2']
 const replicated = { storeOptions: { durability: 'replicated' } } as const
 
-/** The ways to lose less, each by itself. */
+/** The settings that reduce the loss, each alone. */
 const settingsOf = (client: string): readonly Setting[] => [
   { client, setting: 'default options of the client', plan: { hasDefaultOptions: true } },
   { client, setting: 'recommended options' },
@@ -80,7 +80,7 @@ const onCluster = isLong ? all : [confirmed]
 
 const problem = networkProblem()
 
-// In the test suite at the same time: most of it is waiting for the servers to agree.
+// Run concurrently in the test suite, because most of the time is spent waiting for the servers.
 describe('a master that is cut off from its replicas', { concurrent: !isLong }, () => {
   beforeEach(({ skip }) => skip(problem !== undefined, problem))
 
@@ -163,7 +163,7 @@ interface Loss {
   readonly lastMs: number
 }
 
-/** What the store has answered for since the cut, and what it does not know of. */
+/** The decisions of the store since the partition, and the lost ones among them. */
 async function lossOf(
   report: LoadReport,
   redis: RedisServer | RedisCluster,

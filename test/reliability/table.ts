@@ -1,10 +1,10 @@
 /**
- * The tables of docs/reliability.md. A scenario tells its rows, which are printed, and kept in a
- * file if a variable names one; report.ts makes the tables from that file.
+ * The tables of docs/reliability.md. A scenario reports its rows, which are printed, and appended
+ * to a file if a variable names one; report.ts writes the tables from that file.
  */
 
 import { appendFileSync } from 'node:fs'
-import type { Figures } from '../faults/load-report.ts'
+import type { Figures } from '../support/faults/load-report.ts'
 
 /** In the order of the table. */
 export const faults = [
@@ -27,7 +27,7 @@ export const faults = [
 
 export type Fault = (typeof faults)[number]
 
-/** One fault: its decisions from the moment it began until it was over, and what came after. */
+/** One fault: the decisions during it, and the recovery. */
 export interface FaultRow {
   readonly table: 'faults'
   readonly fault: Fault
@@ -40,26 +40,26 @@ export interface FaultRow {
   readonly p99Ms: number
   readonly p999Ms: number
   readonly maxMs: number
-  /** From the end of the fault to the store's first decision; none where it went on deciding. */
+  /** From the end of the fault to the store's first decision; undefined if it kept deciding. */
   readonly normalAfterMs: number | undefined
 }
 
-/** One partition: which of the decisions that the store made was forgotten by it. */
+/** One partition: the decisions of the store, and the lost ones among them. */
 export interface LossRow {
   readonly table: 'losses'
   readonly servers: string
   readonly client: string
   readonly setting: string
-  /** Admitted by the store while it lasted, and confirmed where that was asked for. */
+  /** Admitted by the store during the partition, and confirmed by replicas if required. */
   readonly acknowledged: number
   readonly lost: number
-  /** From the first that was lost to the last. */
+  /** From the first lost decision to the last. */
   readonly windowMs: number
 }
 
 export type Row = FaultRow | LossRow
 
-/** The file that rows are kept in. */
+/** The variable with the path of the file of rows. */
 export const ROWS_VARIABLE = 'TIDEGATE_RELIABILITY_ROWS'
 
 export function tell(row: Row): void {

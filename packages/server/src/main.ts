@@ -5,6 +5,6 @@ import { runCli } from './cli/cli.ts'
 
 process.exitCode = await runCli(process.argv.slice(2), {
   environment: process.env,
-  print: (text) => process.stdout.write(text),
-  complain: (text) => process.stderr.write(text),
+  stdout: (text) => process.stdout.write(text),
+  stderr: (text) => process.stderr.write(text),
 })

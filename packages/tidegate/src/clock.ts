@@ -11,7 +11,7 @@ export interface Clock {
   schedule(callback: () => void, delayMs: number): () => void
 }
 
-/** Beyond this, Node fires a timer at once instead of late (a signed 32-bit millisecond count). */
+/** Beyond this, Node fires a timer immediately (a signed 32-bit millisecond count). */
 export const TIMER_DELAY_MS_MAX = 2 ** 31 - 1
 
 /** Reads `Date` and `setTimeout` at every call, so that fake timers of test runners work. */
@@ -24,8 +24,7 @@ export const systemClock: Clock = {
 }
 
 /**
- * Time that never jumps, in milliseconds from some moment: for how long a call takes, not for
- * decisions.
+ * Time that never jumps, in milliseconds: for the duration of calls, not for decisions.
  */
 export const steadyClock: Clock = {
   now: () => performance.now(),
@@ -35,13 +34,14 @@ export const steadyClock: Clock = {
 /** Runs `callback` again and again, without keeping the process alive; the result stops it. */
 export function repeat(callback: () => void, intervalMs: number): () => void {
   const timer = setInterval(callback, intervalMs)
-  timer.unref()
+  // In runtimes other than Node, a timer is a number and keeps nothing alive.
+  if (typeof timer === 'object') timer.unref()
   return () => clearInterval(timer)
 }
 
 /** A clock that stands still until it is moved: time for tests. */
 export interface ManualClock extends Clock {
-  /** Moves on, running what was scheduled up to there in the order of its time. */
+  /** Moves forward, and runs the callbacks that are due, in the order of their time. */
   advance(ms: number): void
   /** Jumps without running anything, also backwards, as a wall clock may. */
   jump(ms: number): void

@@ -1,6 +1,4 @@
-/**
- * What the engine answers. Plain values, no behaviour: being denied is a value, never an error.
- */
+/** The decisions of the engine: plain values. A denial is a value, never an error. */
 
 /**
  * What a limit declares for when its store does not answer: admit; refuse with 503; or enforce this
@@ -21,7 +19,8 @@ export type OverloadMode = (typeof overloadModes)[number]
 /** Why, and by which declared mode, a decision was made without the store's full assurance. */
 export interface Degraded {
   /**
-   * `overloaded`: the call waited too long to be sent, or too many waited; nothing was charged.
+   * `overloaded`: the call waited too long to be sent, too many waited, or a memory store is
+   * full of keys that block clients; nothing was charged.
    * `unconfirmed`: the store has charged, but its replicas have not confirmed it in time.
    * `disabled`: limiting was turned off.
    */
@@ -35,6 +34,13 @@ export interface Degraded {
     | 'disabled'
   readonly mode: FailureMode | OverloadMode
 }
+
+/**
+ * Where a decision was made. `store`: by the store. `lease`: from units that the store had set
+ * aside for this process. `cache`: from an earlier answer of the store that still holds.
+ * `fallback`: without the store, as `degraded` explains.
+ */
+export type DecisionSource = 'store' | 'lease' | 'cache' | 'fallback'
 
 export interface Decision {
   /** Whether the caller may go on. */
@@ -51,6 +57,7 @@ export interface Decision {
   readonly granted: number
   /** null in normal operation. */
   readonly degraded: Degraded | null
+  readonly source: DecisionSource
 }
 
 /** The answer of a limiter with several limits: the most restrictive one decides. */
@@ -59,4 +66,37 @@ export interface LayeredDecision<Name extends string = string> extends Decision 
   readonly limits: Readonly<Record<Name, Decision>>
   /** The limits that said no, in the order in which they were declared. */
   readonly violated: readonly Name[]
+}
+
+/**
+ * Returns the decision of several limits: that of the denial with the longest wait, or if none
+ * denies, of the limit with the fewest units left.
+ */
+export function combineDecisions<Name extends string>(
+  names: readonly Name[],
+  decisions: readonly Decision[],
+): LayeredDecision<Name> {
+  const denied = decisions.filter((decision) => !decision.allowed)
+  const deciding = denied.length > 0 ? denied.reduce(longerWait) : decisions.reduce(lessLeft)
+  const unsure = decisions.filter((decision) => decision.degraded !== null)
+  const degraded = (unsure.find(({ allowed }) => !allowed) ?? unsure[0])?.degraded ?? null
+  const limits = names.map((name, at) => [name, decisions[at] as Decision] as const)
+  return {
+    ...deciding,
+    granted: Math.min(...decisions.map((decision) => decision.granted)),
+    degraded,
+    limits: Object.fromEntries(limits) as Record<Name, Decision>,
+    violated: names.filter((_, at) => decisions[at]?.allowed === false),
+  }
+}
+
+function longerWait(one: Decision, other: Decision): Decision {
+  return other.retryAfterMs > one.retryAfterMs ? other : one
+}
+
+function lessLeft(one: Decision, other: Decision): Decision {
+  if (other.remaining === one.remaining) {
+    return other.resetAfterMs > one.resetAfterMs ? other : one
+  }
+  return other.remaining < one.remaining ? other : one
 }

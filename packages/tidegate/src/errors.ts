@@ -1,6 +1,6 @@
 /**
- * The one error class. It reports wrong use of the library and what became of a call to a store,
- * never a denial; its code is from a closed list, so that callers can switch on it.
+ * The one error class. It reports wrong use of the library and failed calls of a store, never a
+ * denial. Its code is from a closed list, so that callers can switch on it.
  */
 
 export const errorCodes = [
@@ -14,16 +14,16 @@ export const errorCodes = [
   'wrong-use',
   /** A reservation was committed a second time. */
   'already-settled',
-  /** A store has more calls waiting than it may have. */
+  /** Too many calls wait to be sent to a store, or one waited too long. */
   'overloaded',
   /** A store has not answered in time; whether it has charged is unknown. */
   'store-timeout',
   /** There is no connection to a store, or it broke before the answer. */
   'store-unreachable',
-  /** A store is there but cannot serve just now: it loads, fails over, is full or busy. */
+  /** A store answers but cannot serve now: it loads, fails over, is full or busy. */
   'store-failed',
-  /** A store refuses what no waiting will mend: permissions, types, scripts, slots. */
-  'store-misused',
+  /** A store refuses until its set-up changes: permissions, types, scripts, slots. */
+  'store-misconfigured',
   /** The limiter was closed. */
   'closed',
 ] as const
@@ -31,11 +31,11 @@ export const errorCodes = [
 export type ErrorCode = (typeof errorCodes)[number]
 
 export interface ErrorPlace {
-  /** Where the offending value stands, such as `limits.org.per`. */
+  /** The path of the rejected value, such as `limits.org.per`. */
   readonly path: string
-  /** The offending value itself. */
+  /** The rejected value. */
   readonly value: unknown
-  /** What would have been accepted. */
+  /** The values that are accepted. */
   readonly allowed: string
 }
 
@@ -55,7 +55,7 @@ export class TidegateError extends Error {
   }
 }
 
-/** An error that names the place, the value and what is allowed there. */
+/** An error with the path, the value and the values that are allowed. */
 export function invalid(code: ErrorCode, place: ErrorPlace): TidegateError {
   const message = `${place.path}: got ${show(place.value)}, allowed: ${place.allowed}`
   return new TidegateError(code, message, place)

@@ -1,6 +1,6 @@
 /**
- * The parts of a guard, for those who build a proxy or a middleware of their own: who asks, what a
- * decision looks like as header fields, and what a refusal says.
+ * The parts of a guard, for a proxy or a middleware of your own: the client's address, the header
+ * fields of a decision, and the body of a refusal.
  */
 
 export {

@@ -1,11 +1,13 @@
 /** The public entry point of the library. */
 
-export type { AlgorithmName } from './algorithms/algorithm.ts'
+export { type AlgorithmName, algorithmNames } from './algorithms/algorithm.ts'
 export type { CalendarUnit } from './algorithms/calendar.ts'
 export { type Accuracy, accuracies, type Limit } from './algorithms/limit.ts'
 export { type Clock, type ManualClock, manualClock, systemClock } from './clock.ts'
 export {
+  combineDecisions,
   type Decision,
+  type DecisionSource,
   type Degraded,
   type FailureMode,
   failureModes,
@@ -14,23 +16,22 @@ export {
   overloadModes,
 } from './decision.ts'
 export { type ErrorCode, errorCodes, TidegateError } from './errors.ts'
-export { combineDecisions } from './keys.ts'
-export {
-  type AppliedLimit,
-  type CheckOptions,
-  type ContextOptions,
-  type CostOptions,
-  createLimiter,
-  type Evaluation,
-  frontStore,
-  type LayeredLimitOptions,
-  type Limiter,
-  type LimiterOptions,
-  type ReserveOptions,
-  type SingleLimitOptions,
-} from './limiter.ts'
-export type { BreakerState, LimiterEvent, Observer } from './observer.ts'
-export type { Duration } from './policy/duration.ts'
+export { createLimiter } from './limiter/create-limiter.ts'
+export type {
+  AppliedLimit,
+  CheckOptions,
+  ContextOptions,
+  CostOptions,
+  Evaluation,
+  LayeredLimitOptions,
+  Limiter,
+  LimiterOptions,
+  ReserveOptions,
+  SingleLimitOptions,
+} from './limiter/limiter.ts'
+export type { Reservation, Slot } from './limiter/reservation.ts'
+export type { WaitOptions } from './limiter/wait-queue.ts'
+export type { Duration } from './limits/duration.ts'
 export {
   type ConcurrencyOptions,
   concurrency,
@@ -42,11 +43,13 @@ export {
   type TokenBucketOptions,
   tokenBucket,
   type Units,
-} from './policy/limits.ts'
-export type { Reservation, Slot } from './reservation.ts'
+} from './limits/limits.ts'
+export type { BreakerState, LimiterEvent, Observer } from './observer.ts'
+export type { CallBounds } from './stores/call-bounds.ts'
+export { chargeOneAsGroup, chargeSingle } from './stores/charge-one.ts'
+export { frontStore } from './stores/front-store.ts'
 export type { BreakerOptions, GuardedOptions } from './stores/guarded/guarded-options.ts'
 export { guardedStore } from './stores/guarded/guarded-store.ts'
-export type { HotKey } from './stores/leased/leased-store.ts'
 export {
   type MemoryStore,
   type MemoryStoreOptions,
@@ -54,13 +57,13 @@ export {
 } from './stores/memory/memory-store.ts'
 export type {
   Adjustment,
-  CallBounds,
+  Callback,
   Charge,
   ChargeMode,
   Counter,
+  HotKey,
   MaybePromise,
-  Receiver,
   Store,
+  StoreCapabilities,
   StoreTimes,
 } from './stores/store.ts'
-export type { WaitOptions } from './wait-queue.ts'

@@ -1,6 +1,6 @@
 /**
- * The port through which the library tells what happens to it, for logs and metrics. It is called
- * in the middle of a decision, so an observer should be quick; what it throws is ignored.
+ * The port for events of the library, for logs and metrics. It is called in the middle of a
+ * decision, so an observer should be quick. Errors that it throws are ignored.
  */
 
 import type { Degraded } from './decision.ts'
@@ -18,22 +18,22 @@ export type LimiterEvent =
       /** The names of the limits. */
       readonly limits: readonly string[]
     }
-  /** A circuit breaker has changed. `openMs` is how long it stays open at most, where it does. */
+  /** A circuit breaker has changed. If it is open, it stays so for at most `openMs`. */
   | {
       readonly type: 'breaker'
-      /** Which part of the store; empty where it has only one. */
+      /** The shard of the store; empty if it has only one. */
       readonly shard: string
       readonly from: BreakerState
       readonly to: BreakerState
       readonly openMs?: number
     }
-  /** A store answers again, after so long without. */
+  /** A store answers again after an outage. */
   | { readonly type: 'recovered'; readonly shard: string; readonly outageMs: number }
-  /** A store refuses for a reason that somebody has to mend: permissions, types, scripts, slots. */
-  | { readonly type: 'misused'; readonly error: TidegateError }
-  /** How many processes share the store, where that has changed. */
+  /** A store refuses until its set-up changes: permissions, types, scripts, slots. */
+  | { readonly type: 'misconfigured'; readonly error: TidegateError }
+  /** The number of processes that share the store has changed. */
   | { readonly type: 'nodes'; readonly count: number }
-  /** A key is asked for very often, so many times per second; told once a second. */
+  /** A key has very many calls per second. Reported once a second. */
   | {
       readonly type: 'hot'
       readonly limit: string
@@ -45,16 +45,16 @@ export type LimiterEvent =
 
 export type Observer = (event: LimiterEvent) => void
 
-/** The observer as the library calls it: it cannot make a decision fail. */
+/** Wraps an observer so that it cannot make a decision fail. */
 export function safely(observer: Observer | undefined): Observer {
   if (observer === undefined) return () => undefined
   return (event) => {
     try {
-      const told: unknown = observer(event)
+      const result: unknown = observer(event)
       // An asynchronous function is accepted as well, and may fail later.
-      if (told instanceof Promise) told.catch(() => undefined)
+      if (result instanceof Promise) result.catch(() => undefined)
     } catch {
-      // The port says so: a broken log is no reason to refuse a request.
+      // A broken log must not refuse a request.
     }
   }
 }

@@ -1,10 +1,18 @@
-/** From a command line to a command: finds it, shows its help, and says what is wrong with it. */
+/** Finds the command of a command line, runs it, and prints its help and its errors. */
 
-import { SettingError } from '../environment.ts'
+import { SettingError } from '../app/environment.ts'
+import { maskSecrets } from '../config/mask-secrets.ts'
 import { checkCommand } from './check.ts'
-import { explainCommand } from './explain.ts'
-import { gatewayCommand } from './gateway.ts'
+import { auditCommand } from './control/audit.ts'
+import { blockCommand, unblockCommand } from './control/block.ts'
+import { counterCommand } from './control/counter.ts'
+import { overrideCommand } from './control/override.ts'
+import { policyCommand } from './control/policy.ts'
+import { switchCommand } from './control/switch.ts'
+import { tokenCommand } from './control/token.ts'
+import { explainCommand } from './explain/explain.ts'
 import { planCommand } from './plan.ts'
+import { gatewayCommand, serveCommand } from './policy-commands.ts'
 import { rlsCommand } from './rls.ts'
 import { rlsCheckCommand } from './rls-check.ts'
 import { type Command, exitCodes, type Terminal, UsageError } from './terminal.ts'
@@ -12,23 +20,32 @@ import { version } from './version.ts'
 
 const commands: readonly Command[] = [
   gatewayCommand,
+  serveCommand,
   checkCommand,
   explainCommand,
   rlsCommand,
   rlsCheckCommand,
   planCommand,
+  policyCommand,
+  overrideCommand,
+  blockCommand,
+  unblockCommand,
+  switchCommand,
+  counterCommand,
+  tokenCommand,
+  auditCommand,
 ]
 
 export async function runCli(args: readonly string[], terminal: Terminal): Promise<number> {
   const [name = 'help', ...rest] = args
   if (['help', '-h', '--help'].includes(name)) return showHelp(rest[0], terminal)
   if (['version', '-v', '--version'].includes(name)) {
-    terminal.print(`tidegate ${version()}\n`)
+    terminal.stdout(`tidegate ${version()}\n`)
     return exitCodes.ok
   }
   const command = commands.find((known) => known.name === name)
   if (command === undefined) {
-    terminal.complain(`tidegate: unknown command: ${name}\n\n${overview()}`)
+    terminal.stderr(`tidegate: unknown command: ${name}\n\n${overview()}`)
     return exitCodes.usage
   }
   if (rest.includes('--help') || rest.includes('-h')) return showHelp(name, terminal)
@@ -37,11 +54,12 @@ export async function runCli(args: readonly string[], terminal: Terminal): Promi
   } catch (error) {
     if (isUsage(error)) {
       const hint = `See: tidegate ${name} --help`
-      terminal.complain(`tidegate ${name}: ${(error as Error).message}\n${hint}\n`)
+      const text = maskSecrets((error as Error).message)
+      terminal.stderr(`tidegate ${name}: ${text}\n${hint}\n`)
       return exitCodes.usage
     }
     if (error instanceof SettingError) {
-      terminal.complain(`tidegate ${name}: ${error.message}\n`)
+      terminal.stderr(`tidegate ${name}: ${maskSecrets(error.message)}\n`)
       return exitCodes.failed
     }
     throw error
@@ -50,7 +68,7 @@ export async function runCli(args: readonly string[], terminal: Terminal): Promi
 
 function showHelp(name: string | undefined, terminal: Terminal): number {
   const command = commands.find((known) => known.name === name)
-  terminal.print(command?.help ?? overview())
+  terminal.stdout(command?.help ?? overview())
   return exitCodes.ok
 }
 
@@ -59,11 +77,11 @@ function overview(): string {
   return `Usage: tidegate COMMAND [OPTIONS]
 
 ${lines.join('')}  version     Print the version
-  help        This text; help COMMAND tells its options
+  help        Print this text; help COMMAND prints the options of a command
 `
 }
 
-/** Ours, or what util.parseArgs throws for options that it does not know. */
+/** Also true for the errors of util.parseArgs about unknown options. */
 function isUsage(error: unknown): boolean {
   if (error instanceof UsageError) return true
   const { code } = error as NodeJS.ErrnoException

@@ -1,9 +1,9 @@
-/** `tidegate plan`: how many gateways and Redis shards a load needs, by measured costs. */
+/** `tidegate plan`: computes how many gateways and Redis shards a load needs. */
 
 import { parseArgs } from 'node:util'
-import { capacityFor } from '../plan/capacity.ts'
-import { type PlannedAlgorithm, plannedAlgorithms } from '../plan/measured-costs.ts'
-import { type Plan, planText } from '../plan/report.ts'
+import { capacityFor } from '../capacity/capacity.ts'
+import { type PlannedAlgorithm, plannedAlgorithms } from '../capacity/measured-costs.ts'
+import { type Plan, planText } from '../capacity/report.ts'
 import { type Command, exitCodes, UsageError } from './terminal.ts'
 
 const options = {
@@ -14,6 +14,7 @@ const options = {
   hot: { type: 'string', default: '0' },
   'log-entries': { type: 'string', default: '100' },
   utilisation: { type: 'string', default: '60' },
+  utilization: { type: 'string' },
   replicas: { type: 'string', default: '1' },
   'cores-per-gateway': { type: 'string', default: '2' },
   'shard-memory-gb': { type: 'string', default: '8' },
@@ -26,37 +27,38 @@ const options = {
 
 export const planCommand: Command = {
   name: 'plan',
-  summary: 'How many gateways and Redis shards a load needs',
+  summary: 'Compute how many gateways and Redis shards a load needs',
   help: `Usage: tidegate plan [OPTIONS]
 
-Computes from measured costs what a load needs, and starts nothing. Numbers may end in k or M, for
-thousands and millions.
+Computes the gateways and Redis shards for a load from measured costs, and starts nothing. Numbers
+may end in k or M, for thousands and millions.
 
-  --rps N                       Requests per second; may be given several times.
+  --rps N                       Requests per second; may be repeated.
                                 Default: 100k, 1M and 10M
-  --keys N                      Keys of each limit that are in use at a time. Default: 10M
+  --keys N                      Keys per limit that are in use at the same time. Default: 10M
   --algorithm NAME              ${plannedAlgorithms.join(', ')}.
                                 Default: tokenBucket
   --limits-per-request N        Limits that apply to a request, 1 to 64. Default: 1
-  --hot PERCENT                 Requests for hot keys, which gateways answer by leases. Default: 0
-  --log-entries N               Of a key of slidingLog within its period. Default: 100
+  --hot PERCENT                 Share of requests for hot keys, served from leases. Default: 0
+  --log-entries N               Entries per key of slidingLog within its period. Default: 100
 
-  --utilisation PERCENT         Of a core, memory and network that may be in use. Default: 60
-  --replicas N                  Of each shard, 0 to 5. Default: 1
-  --cores-per-gateway N         Default: 2
-  --shard-memory-gb N           For data. Default: 8
-  --shard-network-gbps N        Default: 1
+  --utilisation PERCENT         Share of CPU, memory and network in use at peak. Default: 60.
+                                Also --utilization
+  --replicas N                  Replicas of each shard, 0 to 5. Default: 1
+  --cores-per-gateway N         Cores of each gateway. Default: 2
+  --shard-memory-gb N           Memory for data of each shard. Default: 8
+  --shard-network-gbps N        Network of each shard in Gbit/s. Default: 1
 
-  --gateway-rps-per-core N      Instead of what was measured, for your machines
-  --redis-decisions-per-core N  The same, of Redis
-  --bytes-per-key N             The same, of Redis
+  --gateway-rps-per-core N      Requests per second of a gateway core, measured on your machines
+  --redis-decisions-per-core N  Decisions per second of a Redis core, measured on your machines
+  --bytes-per-key N             Memory of a key in Redis, measured on your machines
 
-  --json                        The same as JSON
+  --json                        Print JSON
 `,
   async run(args, terminal) {
     const values = parse(args)
     const plan = planOf(values)
-    terminal.print(values.json ? `${JSON.stringify(plan, null, 2)}\n` : planText(plan))
+    terminal.stdout(values.json ? `${JSON.stringify(plan, null, 2)}\n` : planText(plan))
     return exitCodes.ok
   },
 }
@@ -74,6 +76,7 @@ function planOf(values: ReturnType<typeof parse>): Plan {
     numberOf(flag, values[flag] ?? '', { min, max, isWhole: false }) / 100
   const size = (flag: Flag, min: number, max: number) =>
     numberOf(flag, values[flag] ?? '', { min, max, isWhole: false })
+  const given = (flag: Flag) => values[flag] !== undefined
   const demand = {
     keys: number('keys', 1, KEYS_MAX),
     algorithm: algorithmOf(values.algorithm),
@@ -82,13 +85,12 @@ function planOf(values: ReturnType<typeof parse>): Plan {
     logEntries: number('log-entries', 1, 1_000_000),
   }
   const supply = {
-    utilisation: share('utilisation', 1, 100),
+    utilisation: share(given('utilization') ? 'utilization' : 'utilisation', 1, 100),
     replicas: number('replicas', 0, 5),
     coresPerGateway: number('cores-per-gateway', 1, 1_024),
     shardMemoryBytes: size('shard-memory-gb', 0.1, 10_000) * 1e9,
     shardNetworkBytesPerSecond: (size('shard-network-gbps', 0.01, 1_000) * 1e9) / 8,
   }
-  const given = (flag: Flag) => values[flag] !== undefined
   const own = {
     ...(given('gateway-rps-per-core') && {
       gatewayRequestsPerCore: number('gateway-rps-per-core', 1, PER_CORE_MAX),
@@ -105,7 +107,7 @@ function planOf(values: ReturnType<typeof parse>): Plan {
   return { demand, supply, own, capacities }
 }
 
-/** Beyond these a plan is no plan, and they keep the arithmetic exact. */
+/** Larger than any real load, and small enough that the arithmetic stays exact. */
 const RPS_MAX = 1_000_000_000
 const KEYS_MAX = 1_000_000_000_000
 const PER_CORE_MAX = 100_000_000
@@ -120,7 +122,7 @@ interface Allowed {
 
 function numberOf(flag: string, text: string, { min, max, isWhole }: Allowed): number {
   const [, digits = '', unit = ''] = /^(\d+(?:\.\d+)?)([kKmM]?)$/.exec(text) ?? []
-  // Rounded because 1.1 × 1,000,000 is no whole number to a computer.
+  // Rounded because 1.1 × 1,000,000 is not a whole number in floating point.
   const value = Number((Number(digits) * (factors[unit.toLowerCase()] ?? 1)).toPrecision(15))
   if (digits !== '' && value >= min && value <= max && (!isWhole || Number.isInteger(value))) {
     return value

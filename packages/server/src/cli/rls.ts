@@ -1,61 +1,69 @@
-/** `tidegate rls`: the rate limit service for Envoy, until it is told to stop. */
+/** `tidegate rls`: the rate limit service for Envoy. Runs until a signal stops it. */
 
 import { parseArgs } from 'node:util'
-import { type Environment, SettingError } from '../environment.ts'
-import type { OverloadEvent } from '../overload/overload.ts'
+import { type Environment, SettingError } from '../app/environment.ts'
+import { readPolicyConfig } from '../app/policy-config.ts'
+import { rlsParts } from '../app/policy-parts.ts'
+import { startPolicyService } from '../app/policy-service.ts'
+import { addressText } from '../app/rls-listeners.ts'
+import { type RlsService, startRls } from '../app/rls-service.ts'
+import { logEvents } from '../observability/event-log.ts'
+import { type Emit, ServiceEvents } from '../observability/events.ts'
+import { messageLines } from '../observability/logger.ts'
 import {
   type EnvironmentSettings,
-  type LogLevel,
-  logLevels,
   type RlsSettings,
   rlsSettings,
   type Transport,
   transports,
 } from '../rls/settings.ts'
-import { startRls } from '../rls/start-rls.ts'
-import { logWarnings } from './process-warnings.ts'
+import { reportWarnings } from './process-warnings.ts'
 import { untilStopped } from './signals.ts'
 import { startError } from './start-error.ts'
 import { type Command, exitCodes, type Terminal, UsageError } from './terminal.ts'
+import { version } from './version.ts'
 
 export const rlsCommand: Command = {
   name: 'rls',
   summary: 'The rate limit service for Envoy, in place of envoyproxy/ratelimit',
-  help: `Usage: tidegate rls [--config-dir DIR] [--transport own|node]
+  help: `Usage: tidegate rls [--config FILE | --config-dir DIR] [--transport own|node]
 
 Serves envoy.service.ratelimit.v3.RateLimitService on port 8081, HTTP on 8080 and debug pages on
-6070 of the loopback address. Reads the YAML files of envoyproxy/ratelimit unchanged, and follows
-them while it runs; a bad file is refused and the configuration before stays.
+6070 of the loopback address. Reads the YAML files of envoyproxy/ratelimit unchanged, or a policy,
+and follows them while it runs; an invalid file is refused and the configuration before stays.
 
-  --config-dir DIR   The folder of the files. Without it, RUNTIME_ROOT and RUNTIME_SUBDIRECTORY
-                     say where it is, as for envoyproxy/ratelimit
-  --transport NAME   own (default): HTTP/2 of our own, made for many small calls; node: node:http2
+  --config FILE      A policy, with limits and store. Its section rateLimitService has the listeners
+  --config-dir DIR   The folder of the YAML files. Default: RUNTIME_ROOT and
+                     RUNTIME_SUBDIRECTORY, as for envoyproxy/ratelimit
+  --transport NAME   own (default): the HTTP/2 server of Tidegate, made for many small calls;
+                     node: node:http2
 
 Other settings are the environment variables of envoyproxy/ratelimit: docs/envoy-settings.md.
-SIGTERM and Ctrl+C turn health bad first, then let calls end.
+SIGTERM and Ctrl+C report unhealthy first, then finish open calls.
 `,
   async run(args, terminal) {
     const { values } = parseArgs({
       args: [...args],
-      options: { 'config-dir': { type: 'string' }, transport: { type: 'string' } },
+      options: {
+        config: { type: 'string' },
+        'config-dir': { type: 'string' },
+        transport: { type: 'string' },
+      },
     })
-    const { settings, notes } = readSettings(terminal.environment)
-    const configDirectory = values['config-dir'] ?? settings.configDirectory
-    const log = logger(settings, terminal)
-    for (const note of notes) log('warn', note)
-    logWarnings(({ reason }) => log('warn', reason))
+    const { config, 'config-dir': directory } = values
+    if (config !== undefined && directory !== undefined) {
+      throw new UsageError('--config and --config-dir exclude each other')
+    }
+    const transport = transportOf(values.transport)
+    const { settings, notes } = readSettings(terminal.environment, config !== undefined)
+    const emit = logTo(terminal, settings, notes)
+    const all = { ...settings, ...transport }
     try {
-      const service = await startRls(
-        { ...settings, configDirectory, ...transportOf(values.transport) },
-        {
-          onConfigLoaded: (rules) => log('info', `${rules} rules loaded from ${configDirectory}`),
-          onConfigError: (error) => log('error', `configuration refused: ${error.message}`),
-          onConnectionError: (error) => log('warn', `redis: ${error.message}`),
-          onOverload: (event) => log('warn', overloadText(event)),
-          onError: (error) => log('error', error instanceof Error ? error.message : String(error)),
-        },
-      )
-      terminal.complain(`tidegate rls: ${service.description}\n`)
+      const service =
+        config === undefined
+          ? await startRls({ ...all, configDirectory: directory ?? all.configDirectory }, emit)
+          : await startWithPolicy(config, all, terminal, emit)
+      terminal.stderr(`tidegate rls: ${service.description}\n`)
       await untilStopped()
       await service.close()
       return exitCodes.ok
@@ -65,32 +73,49 @@ SIGTERM and Ctrl+C turn health bad first, then let calls end.
   },
 }
 
-function readSettings(environment: Environment): EnvironmentSettings {
+/** Logs as LOG_LEVEL and LOG_FORMAT say. Returns the emitter of the service. */
+function logTo(terminal: Terminal, settings: RlsSettings, notes: readonly string[]): Emit {
+  const { logLevel: level, logFormat: format } = settings
+  const write = (text: string) => terminal.stderr(text)
+  const writeLine = messageLines({ level, format, name: 'tidegate rls', write })
+  const events = new ServiceEvents()
+  events.subscribe(logEvents(writeLine))
+  for (const text of notes) {
+    writeLine({ level: 'warn', event: 'setting.ignored', fields: {}, text })
+  }
+  reportWarnings(events.emit)
+  return events.emit
+}
+
+async function startWithPolicy(
+  file: string,
+  settings: RlsSettings,
+  { environment }: Terminal,
+  emit: Emit,
+): Promise<Pick<RlsService, 'description' | 'close'>> {
+  const config = await readPolicyConfig(file, environment, {
+    program: `tidegate rls ${version()}`,
+  })
+  const { overloadDelayMs: delay, callsMax: requestsMax } = settings
+  const service = await startPolicyService({
+    config,
+    environment,
+    emit,
+    version: version(),
+    overload: { delay, requestsMax, criticalShare: 0 },
+    parts: rlsParts(config, settings),
+  })
+  const address = service.rateLimitService?.addresses.grpc
+  const place = address === undefined ? '' : addressText(address)
+  const description = `${place}, counters in ${service.store.description}`
+  return { description, close: () => service.close() }
+}
+
+function readSettings(environment: Environment, hasPolicy: boolean): EnvironmentSettings {
   try {
-    return rlsSettings(environment)
+    return rlsSettings(environment, hasPolicy)
   } catch (error) {
     throw new SettingError(error instanceof Error ? error.message : String(error))
-  }
-}
-
-function overloadText(event: OverloadEvent): string {
-  if (event.type === 'overloaded') {
-    const delay = `the event loop is ${Math.round(event.delayMs)} ms late`
-    return `overloaded, calls are shed: ${delay}, ${event.requests} calls in flight`
-  }
-  return `not overloaded any more: ${event.shed.sheddable} calls were shed`
-}
-
-/** As `LOG_LEVEL` and `LOG_FORMAT` say. */
-function logger({ logLevel, logFormat }: RlsSettings, terminal: Terminal) {
-  const least = logLevels.indexOf(logLevel)
-  return (level: LogLevel, message: string) => {
-    if (logLevels.indexOf(level) < least) return
-    const line =
-      logFormat === 'json'
-        ? JSON.stringify({ level, ts: new Date().toISOString(), message })
-        : `tidegate rls: ${message}`
-    terminal.complain(`${line}\n`)
   }
 }
 

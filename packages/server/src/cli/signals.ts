@@ -1,12 +1,13 @@
-/** Waiting for the end: what a terminal or a supervisor sends. */
+/** Waits for the signal of a terminal or a supervisor to stop. */
 
 import { exitCodes } from './terminal.ts'
 
+/** Signals of a terminal and of the parent process arrive within a few milliseconds. */
 const SAME_SIGNAL_MS = 500
 
 /**
- * The first signal ends it in order, another one at once. Those that come right after the first are
- * the same request to stop, from a terminal and from whoever started this process.
+ * Resolves at the first signal, for a clean stop; a later one ends the process immediately. Signals
+ * right after the first are the same request, from the terminal and from the parent process.
  */
 export function untilStopped(): Promise<void> {
   return new Promise((resolve) => {

@@ -1,8 +1,8 @@
-/** What people can mend at the start is said in a line, without a trace. */
+/** Turns errors that users can fix, such as a port in use, into one line without a stack trace. */
 
-import { SettingError } from '../environment.ts'
+import { SettingError } from '../app/environment.ts'
 
-/** `portSetting` is where another port is set. */
+/** `portSetting` is the setting of the port. */
 export function startError(error: unknown, portSetting: string): unknown {
   if (!(error instanceof Error) || error instanceof SettingError) return error
   const { code, port, address, hostname } = error as NodeJS.ErrnoException & {
@@ -14,8 +14,9 @@ export function startError(error: unknown, portSetting: string): unknown {
     const advice = `stop what listens there, or set another port (${portSetting})`
     return new SettingError(`port ${port} is in use; ${advice}`)
   }
-  if (code === 'EACCES') return new SettingError(`port ${port} may not be used by this user`)
-  if (code === 'EADDRNOTAVAIL') return new SettingError(`${address} is no address of this machine`)
+  if (code === 'EACCES')
+    return new SettingError(`this user is not permitted to listen on port ${port}`)
+  if (code === 'EADDRNOTAVAIL') return new SettingError(`${address} is not an address of this host`)
   if (code === 'ENOTFOUND' || code === 'EAI_AGAIN') {
     return new SettingError(`no address is known for ${hostname}`)
   }

@@ -1,25 +1,25 @@
-/** What a command sees of the process that it runs in. */
+/** The process as commands see it: its environment and its output. */
 
-import type { Environment } from '../environment.ts'
+import type { Environment } from '../app/environment.ts'
 
 export interface Terminal {
   readonly environment: Environment
-  print(text: string): void
-  complain(text: string): void
+  stdout(text: string): void
+  stderr(text: string): void
 }
 
 export interface Command {
   readonly name: string
   /** One line for the list of commands. */
   readonly summary: string
-  /** What `tidegate NAME --help` prints. */
+  /** The output of `tidegate NAME --help`. */
   readonly help: string
   /** Resolves with the exit code. */
   run(args: readonly string[], terminal: Terminal): Promise<number>
 }
 
-/** A mistake in how a command was called: its message is shown with a hint, without a trace. */
+/** Wrong arguments of a command. The message is shown with a hint, without a stack trace. */
 export class UsageError extends Error {}
 
-/** As shells have it: 1 where something is wrong, 2 for a command that was called wrongly. */
+/** By the convention of shells: 1 for a failure, 2 for wrong arguments. */
 export const exitCodes = { ok: 0, failed: 1, usage: 2 } as const

@@ -1,43 +1,49 @@
 /**
- * Several processes on one port: this one starts them, starts another where one breaks down, and
- * exchanges them one by one when asked to, so that requests always find somebody.
+ * Several processes on one port. The supervisor starts them, replaces a worker that crashes, and
+ * restarts them one by one on SIGHUP, so that requests always find a process that listens.
  */
 
 import cluster, { type Worker } from 'node:cluster'
+import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { exitCodes, type Terminal } from './terminal.ts'
 
-/** One that breaks down is replaced after this, so that a fault at the start is no busy loop. */
+/** The delay before a crashed worker is replaced, so that crashes do not become a busy loop. */
 const RESTART_MS = 500
 
-/** A worker that ends before it listens will do so again: no use in trying for ever. */
+/** A worker that ends before it listens will probably do so again. */
 const FAILED_STARTS_MAX = 3
+
+/** Set for workers: the name in `Via` that they share. */
+export const INSTANCE_VARIABLE = 'TIDEGATE_INSTANCE'
 
 export const isWorker = cluster.isWorker
 
-/** Lets a worker end once it has nothing to do any more: its supervisor is no reason to stay. */
+/** Disconnects a worker from its supervisor, so that it can end when it has no more work. */
 export function leaveSupervisor(): void {
   cluster.worker?.disconnect()
 }
 
-/** Resolves when all have ended, with the exit code. */
+/** Resolves with the exit code when all workers have ended. */
 export async function superviseWorkers(count: number, terminal: Terminal): Promise<number> {
   const supervisor = new Supervisor(terminal)
   for (const signal of ['SIGINT', 'SIGTERM'] as const) {
     process.on(signal, () => supervisor.stop())
   }
-  process.on('SIGHUP', () => void supervisor.exchange())
+  process.on('SIGHUP', () => void supervisor.restart())
   for (let started = 0; started < count; started++) supervisor.start()
   return supervisor.ended
 }
 
 class Supervisor {
   readonly #terminal: Terminal
+  /** 48 random bits, as a single gateway has. */
+  readonly #instance = randomBytes(6).toString('hex')
   readonly #workers = new Set<Worker>()
   readonly #end = Promise.withResolvers<number>()
   #isStopping = false
-  #isExchanging = false
+  #isRestarting = false
   #failedStarts = 0
   #exitCode: number = exitCodes.ok
 
@@ -50,7 +56,7 @@ class Supervisor {
   }
 
   start(): Worker {
-    const worker = cluster.fork()
+    const worker = cluster.fork({ [INSTANCE_VARIABLE]: this.#instance })
     this.#workers.add(worker)
     let isListening = false
     worker.once('listening', () => {
@@ -66,12 +72,12 @@ class Supervisor {
     return worker
   }
 
-  /** A new worker for each old one, which goes only when the new one takes requests. */
-  async exchange(): Promise<void> {
-    if (this.#isExchanging || this.#isStopping) return
-    this.#isExchanging = true
+  /** A rolling restart: stops each worker after its successor accepts requests. */
+  async restart(): Promise<void> {
+    if (this.#isRestarting || this.#isStopping) return
+    this.#isRestarting = true
     const old = [...this.#workers]
-    this.#terminal.print(`tidegate: exchanging ${old.length} workers\n`)
+    this.#terminal.stdout(`tidegate: restarting ${old.length} workers one by one\n`)
     for (const worker of old) {
       const successor = this.start()
       const [event] = await Promise.race([
@@ -83,8 +89,8 @@ class Supervisor {
       worker.process.kill('SIGTERM')
       if (this.#workers.has(worker)) await once(worker, 'exit')
     }
-    this.#isExchanging = false
-    this.#terminal.print(`tidegate: exchanged ${old.length} workers\n`)
+    this.#isRestarting = false
+    this.#terminal.stdout(`tidegate: restarted ${old.length} workers\n`)
   }
 
   stop(): void {
@@ -101,7 +107,7 @@ class Supervisor {
     signal: string | null,
   ): void {
     const how = signal === null ? `exit code ${code}` : signal
-    this.#terminal.complain(`tidegate: worker ${worker.process.pid} ended with ${how}\n`)
+    this.#terminal.stderr(`tidegate: worker ${worker.process.pid} ended with ${how}\n`)
     if (!wasListening) this.#failedStarts += 1
     if (this.#failedStarts >= FAILED_STARTS_MAX) {
       this.#exitCode = exitCodes.failed

@@ -1,6 +1,6 @@
 /**
- * What the decision API takes and gives, as schemas: requests are parsed by them, and the OpenAPI
- * document is made from them.
+ * The schemas of requests and responses of the decision API. Requests are parsed by them, and the
+ * OpenAPI document is generated from them.
  */
 
 import { z } from 'zod'
@@ -14,25 +14,25 @@ const identity = z
     organisation: text(256).optional(),
     tier: text(64).optional(),
     certificate: text(256).optional(),
-    claims: z.record(text(128), z.unknown()).optional().describe('Of a token that was verified.'),
+    claims: z.record(text(128), z.unknown()).optional().describe('The claims of a verified token.'),
   })
-  .describe('Who asks, as far as the caller has verified it.')
+  .describe('The identity of the client, as verified by the caller.')
 
 const request = z
   .strictObject({
     method: z
       .string()
-      .regex(/^[A-Za-z]{1,32}$/)
+      .regex(/^[A-Za-z]{1,32}$/, { error: 'a method such as GET or POST' })
       .default('GET'),
     path: text(8_192)
-      .regex(/^\/[^?#]*$/, { error: 'allowed is a path that begins with / and has no query' })
+      .regex(/^\/[^?#]*$/, { error: 'a path that begins with / and has no query' })
       .default('/')
-      .describe('Without a query; matched as it stands.'),
+      .describe('Without a query; matched without normalisation.'),
     ip: text(64).optional().describe('The address of the client.'),
     headers: z.record(text(128), text(8_192)).default({}),
     identity: identity.default({}),
   })
-  .describe('The request to judge: what limits look at for matches and keys.')
+  .describe('The facts of the request that limits match and count by.')
 
 const named = z.strictObject({
   name: text(64).describe('A limit of the policy.'),
@@ -41,21 +41,36 @@ const named = z.strictObject({
     .max(8)
     .default([])
     .describe('A text for each part of its key, in the order of the policy.'),
-  cost: z.int().min(0).max(Number.MAX_SAFE_INTEGER).optional().describe('Default: that above.'),
+  cost: z
+    .int()
+    .min(0)
+    .max(Number.MAX_SAFE_INTEGER)
+    .optional()
+    .describe('Default: the cost of the check.'),
 })
 
+const cost = z.int().min(0).max(Number.MAX_SAFE_INTEGER)
+const peek = z.boolean().default(false).describe('Decides without charging.')
+
+export const checkByRequest = z
+  .strictObject({
+    request,
+    cost: cost.optional().describe('Instead of what the limits say it costs; 0 only looks.'),
+    peek,
+  })
+  .describe('Evaluated by all limits that match, as in the gateway.')
+
+export const checkByNames = z
+  .strictObject({
+    limits: z.array(named).min(1).max(64).describe('All are charged, or none.'),
+    cost: cost.default(1).describe('0 only looks.'),
+    tier: text(64).optional().describe('The tier of the caller.'),
+    peek,
+  })
+  .describe('Evaluated by these limits, whatever they match.')
+
 /** Either a request, for the limits that match it, or limits by their names. */
-export const check = z.union([
-  z.strictObject({ request }).describe('Judged by all limits that match, as in the gateway.'),
-  z
-    .strictObject({
-      limits: z.array(named).min(1).max(64).describe('All are charged, or none.'),
-      cost: z.int().min(0).max(Number.MAX_SAFE_INTEGER).default(1).describe('0 only looks.'),
-      tier: text(64).optional().describe('The tier of the caller.'),
-      peek: z.boolean().default(false).describe('Only looks, and charges nothing.'),
-    })
-    .describe('Judged by these limits, whatever they match.'),
-])
+export const check = z.union([checkByRequest, checkByNames])
 
 export type Check = z.output<typeof check>
 
@@ -77,7 +92,7 @@ const limitResult = z.object({ name: z.string(), ...decision })
 
 export const checkResult = z
   .object({
-    outcome: z.enum(['admitted', 'denied', 'unavailable', 'keyless', 'forbidden']),
+    outcome: z.enum(['admitted', 'denied', 'unavailable', 'missing-key', 'forbidden', 'blocked']),
     allowed: z.boolean(),
     refusedBy: z.string().nullable().describe('The limit that said no.'),
     decision: z.object(decision).nullable().describe('Of the most restrictive limit.'),

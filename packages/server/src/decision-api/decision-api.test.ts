@@ -1,17 +1,19 @@
 import { memoryStore } from 'tidegate'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import type { HttpDoor } from '../http-door.ts'
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import type { RunningListener } from '../http-api/listener.ts'
+import { createEnforcer, type Enforcer } from '../limits/enforcer.ts'
+import { FailedAttempts } from '../limits/failed-attempts.ts'
 import { Overload } from '../overload/overload.ts'
-import { createEnforcer, type Enforcer } from '../policy/enforcer.ts'
 import { parsePolicy } from '../policy/read-policy.ts'
 import { startDecisionApi } from './decision-api.ts'
-import { judgeCheck, priorityMax, priorityOfChecks } from './judge-check.ts'
+import { evaluateCheck, priorityMax, priorityOfChecks } from './evaluate-check.ts'
 
 const TOKEN = 'a-token-for-tests'
 
+const failures = new FailedAttempts('off')
 const overload = new Overload({ delay: 100, requestsMax: 1_000, criticalShare: 0.2 })
 
-let api: HttpDoor
+let api: RunningListener
 let enforcer: Enforcer
 
 beforeAll(async () => {
@@ -57,10 +59,12 @@ beforeAll(async () => {
     batchMax: 3,
     bodyBytesMax: 10_000,
     version: '0.0.0',
+    failures,
+    ipv6Prefix: 64,
     overload,
     priorityMax: () => priorityMax(enforcer),
     priorityOf: (checks) => priorityOfChecks(enforcer, checks),
-    judge: (check) => judgeCheck(enforcer, check),
+    evaluate: (check) => evaluateCheck(enforcer, check),
   })
 })
 
@@ -135,7 +139,7 @@ describe('POST /v1/check', () => {
 
   test('says that a key is missing', async () => {
     const { body } = await post({ request: { method: 'POST' } })
-    expect(body).toMatchObject({ outcome: 'keyless', allowed: false, refusedBy: 'writes' })
+    expect(body).toMatchObject({ outcome: 'missing-key', allowed: false, refusedBy: 'writes' })
   })
 
   test('holds no slots: it tells whether there is one', async () => {
@@ -149,10 +153,23 @@ describe('POST /v1/check', () => {
     [{}, 'body: is not allowed; allowed: a mapping with one of request, limits and checks'],
     ['[]', 'allowed: a mapping'],
     ['null', 'allowed: a mapping'],
-    [{ request: { path: '/pay?x=1' } }, 'request.path: allowed is a path'],
+    [{ request: { path: '/pay?x=1' } }, 'request.path: "/pay?x=1" is not allowed; allowed: a path'],
+    [{ request: {}, limits: [] }, 'body: is not allowed; allowed: a mapping with one of'],
+    [{ request: {}, peak: true }, 'peak: is not known; did you mean peek?'],
+    [{ request: {}, tier: 'x' }, 'tier: is not known; allowed: request, cost, peek'],
+    [{ request: { query: '' } }, 'request.query: is not known; allowed: method, path, ip,'],
+    [{ request: {}, peek: 1 }, 'peek: 1 is not allowed; allowed: true or false'],
+    [{ request: {}, cost: -1 }, 'cost: -1 is not allowed; allowed: at least 0'],
+    [{ request: { method: 'G T' } }, 'request.method: "G T" is not allowed; allowed: a method'],
+    [{ checks: [{ request: {} }, 5] }, 'checks[1]: is not allowed; allowed: a mapping with either'],
+    [
+      { checks: [{ request: {}, x: 1 }] },
+      'checks[0].x: is not known; allowed: request, cost, peek',
+    ],
+    [{ checks: [{ request: {} }], peek: true }, 'peek: is not known; allowed: checks'],
+    [{ checks: 5 }, 'checks: 5 is not allowed; allowed: a list'],
     [{ limits: [] }, 'limits'],
     [{ request: { path: 'no-slash' } }, 'request.path'],
-    [{ request: {}, cost: 2 }, 'cost'],
     [{ request: { ip: 'here' } }, 'request.ip: "here" is not allowed; allowed: an IP address'],
     [{ limits: [{ name: 'none' }] }, 'no limit of the policy is named "none"'],
     [{ limits: [{ name: 'per-key', key: [] }] }, 'per-key is counted by apiKey'],
@@ -163,6 +180,49 @@ describe('POST /v1/check', () => {
     const answer = await post(body)
     expect(answer.status).toBe(400)
     expect(answer.body.detail).toContain(detail)
+  })
+
+  test('repeats a bounded part of a body that is wrong', async () => {
+    const names = Array.from({ length: 300 }, (_, at) => [`${'n'.repeat(20)}${at}`, 1])
+    const bodies = [
+      { request: {}, ...Object.fromEntries(names) },
+      { request: {}, ['n'.repeat(9_000)]: 1 },
+      { request: { path: 'x'.repeat(9_000) } },
+      { request: { ['\u202e'.repeat(3_000)]: 1 } },
+      { request: { identity: { claims: { ['n'.repeat(9_000)]: 1 } } } },
+    ]
+    for (const body of bodies) {
+      const { status, body: problem } = await post(body)
+      expect(status).toBe(400)
+      expect(JSON.stringify(problem).length).toBeLessThan(1_500)
+    }
+  })
+
+  test('only looks at a request if it is asked to', async () => {
+    const check = { request: { identity: { apiKey: 'peeked' } } }
+    for (let time = 0; time < 5; time++) {
+      const { body } = await post({ ...check, peek: true })
+      expect(body).toMatchObject({ allowed: true, decision: { remaining: 2 } })
+      expect((await post({ ...check, cost: 0 })).body).toMatchObject({ allowed: true })
+    }
+    await post(check)
+    await post(check)
+    expect((await post({ ...check, peek: true })).body).toMatchObject({
+      allowed: false,
+      refusedBy: 'per-key',
+    })
+    const slot = { request: { path: '/slow' }, peek: true }
+    for (let time = 0; time < 3; time++) {
+      expect((await post(slot)).body).toMatchObject({ allowed: true })
+    }
+  })
+
+  test('charges a request the cost that it is told', async () => {
+    const check = { request: { identity: { apiKey: 'dear' } } }
+    expect((await post({ ...check, cost: 3 })).body).toMatchObject({ allowed: false })
+    const { body } = await post({ ...check, cost: 2 })
+    expect(body).toMatchObject({ allowed: true, decision: { remaining: 0 } })
+    expect((await post(check)).body).toMatchObject({ allowed: false })
   })
 
   test('refuses a body that is too large', async () => {
@@ -180,9 +240,29 @@ describe('the token', () => {
     expect(response.status).toBe(200)
   })
 
-  test.for([undefined, '', 'wrong', `${TOKEN}x`])('%j is no token', async (token) => {
+  test.for([undefined, '', 'wrong', `${TOKEN}x`])('the token %j gets 401', async (token) => {
     const { status, body } = await post({ request: {} }, token ?? '')
     expect({ status, body }).toMatchObject({ status: 401, body: { title: 'Unauthorized' } })
+  })
+
+  test('gets 429 from an address that has sent too many wrong ones', async () => {
+    failures.use({ limit: 1, per: 60_000 })
+    onTestFinished(() => failures.use('off'))
+    await post({ request: {} }, 'wrong')
+    const response = await fetch(`http://127.0.0.1:${api.address.port}/v1/check`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${TOKEN}` },
+      body: '{"request":{}}',
+    })
+    expect(response.status).toBe(429)
+    expect(Number(response.headers.get('retry-after'))).toBeGreaterThan(0)
+    expect(await response.json()).toEqual({
+      title: 'Too Many Requests',
+      status: 429,
+      detail: 'This address has sent too many wrong tokens.',
+    })
+    const without = await fetch(`http://127.0.0.1:${api.address.port}/v1/check`)
+    expect(without.status).toBe(401)
   })
 
   test.for(['/v1/check', '/v1/other', '/', '/v1/check?x'])('is asked for at %s', async (path) => {
@@ -201,7 +281,7 @@ test('the OpenAPI document describes both shapes and is public', async () => {
       schemas: { Check: { anyOf: unknown[] }; Batch: { properties: { checks: object } } }
     }
   }
-  expect(document.openapi).toBe('3.1.0')
+  expect(document).toMatchObject({ openapi: '3.1.0', servers: [{ url: '/' }] })
   expect(Object.keys(document.paths)).toEqual(['/v1/check', '/health', '/openapi.json'])
   expect(document.components.schemas.Check.anyOf).toHaveLength(2)
   expect(document.components.schemas.Batch.properties.checks).toMatchObject({ maxItems: 3 })

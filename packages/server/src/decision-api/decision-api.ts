@@ -1,17 +1,21 @@
 /**
- * The decision API: `POST /v1/check` answers what the limits of the policy say to a request that
- * somebody else has. It has a listener and a token of its own. A denial is an answer with 200.
+ * The decision API: `POST /v1/check` decides about a request that another program received, by the
+ * limits of the policy. It has its own listener and token. A denial is a response with 200.
  */
 
-import { createHash, timingSafeEqual } from 'node:crypto'
-import type { IncomingMessage, ServerResponse } from 'node:http'
-import { z } from 'zod'
-import { type HttpDoor, openDoor, send } from '../http-door.ts'
+import { ipKey, parseIp } from 'tidegate/http'
+import { ApiError } from '../http-api/api-error.ts'
+import { bearerCheck } from '../http-api/bearer-token.ts'
+import { listen, type RunningListener } from '../http-api/listener.ts'
+import { type ApiRequest, type ApiResponse, jsonResponse } from '../http-api/messages.ts'
+import { router } from '../http-api/router.ts'
+import type { FailedAttempts } from '../limits/failed-attempts.ts'
+import type { Priority } from '../limits/priority.ts'
 import type { Overload } from '../overload/overload.ts'
 import { retryAfterSeconds } from '../overload/retry-after.ts'
-import type { Priority } from '../policy/priority.ts'
-import { type Check, type CheckResult, check } from './check-schema.ts'
+import type { Check, CheckResult } from './check-schema.ts'
 import { openApiDocument } from './openapi.ts'
+import { readChecks } from './read-checks.ts'
 
 export interface DecisionApiOptions {
   readonly host: string
@@ -19,183 +23,98 @@ export interface DecisionApiOptions {
   readonly token: string
   readonly batchMax: number
   readonly bodyBytesMax: number
-  /** Of the program, for the document. */
+  /** The version of the program, for the document. */
   readonly version: string
+  /** Counts wrong tokens by the address of the client. */
+  readonly failures: FailedAttempts
+  /** Bits of an IPv6 address by which clients are told apart. */
+  readonly ipv6Prefix: number
   /** The controller of this process. */
   readonly overload: Overload
-  /** The highest priority that a check can have, and the one that these checks have. */
+  /** Returns the highest priority that a check can have. */
   priorityMax(): Priority
   priorityOf(checks: readonly Check[]): Priority
-  /** Throws where it cannot be judged; charges nothing before what it returns is called. */
-  judge(check: Check): () => Promise<CheckResult>
+  /** Throws if the check is invalid. Charges nothing until the returned function is called. */
+  evaluate(check: Check): () => Promise<CheckResult>
 }
 
-const OVERLOADED = 'The decision API is overloaded.'
-
-/** What is wrong with a request; the message is for the caller. */
-export class BadRequest extends Error {
-  readonly status: number
-
-  constructor(status: number, message: string) {
-    super(message)
-    this.status = status
-  }
+export function startDecisionApi(options: DecisionApiOptions): Promise<RunningListener> {
+  const { token, version, batchMax } = options
+  const isAuthorised = bearerCheck(token)
+  const document = JSON.stringify(openApiDocument(version, batchMax))
+  const handler = router({
+    publicRoutes: {
+      '/health': { GET: () => jsonResponse(200, '{"status":"ok"}') },
+      '/openapi.json': { GET: () => jsonResponse(200, document) },
+    },
+    routes: { '/v1/check': { POST: (request) => check(request, options) } },
+    guard: async (request, next) => {
+      const { overload } = options
+      // The priority of a check is known once its body is read; until then, the highest counts.
+      if (!overload.isCalm && !overload.admits(options.priorityMax())) throw overloaded()
+      overload.enter()
+      try {
+        authorise(request, options, isAuthorised)
+        return await next()
+      } finally {
+        overload.leave()
+      }
+    },
+  })
+  return listen(handler, options)
 }
 
-export function startDecisionApi(options: DecisionApiOptions): Promise<HttpDoor> {
-  const isAuthorised = tokenCheck(options.token)
-  const document = JSON.stringify(openApiDocument(options.version, options.batchMax))
-  return openDoor((request, response) => {
-    answer(request, options, isAuthorised, document).then(
-      (body) => send(response, 200, 'application/json', body),
-      (error: unknown) => sendProblem(response, error),
-    )
-  }, options)
-}
-
-/** Everything but the two public documents needs the token, also paths that do not exist. */
-async function answer(
-  request: IncomingMessage,
-  options: DecisionApiOptions,
-  isAuthorised: (header: string | undefined) => boolean,
-  document: string,
-): Promise<string> {
-  const route = `${request.method} ${request.url}`
-  if (route === 'GET /health') return '{"status":"ok"}'
-  if (route === 'GET /openapi.json') return document
-  const { overload } = options
+async function check(request: ApiRequest, options: DecisionApiOptions): Promise<ApiResponse> {
+  const { overload, bodyBytesMax, batchMax } = options
   const possible = options.priorityMax()
-  if (!overload.isCalm && !overload.admits(possible)) throw new BadRequest(503, OVERLOADED)
-  overload.enter()
-  try {
-    return await checked(request, options, isAuthorised, possible)
-  } finally {
-    overload.leave()
-  }
-}
-
-/** The priority of a check is known once its body is read; before, the highest possible counts. */
-async function checked(
-  request: IncomingMessage,
-  options: DecisionApiOptions,
-  isAuthorised: (header: string | undefined) => boolean,
-  possible: Priority,
-): Promise<string> {
-  const { overload } = options
-  if (!isAuthorised(request.headers.authorization)) {
-    throw new BadRequest(401, 'Send the token of the decision API as Authorization: Bearer.')
-  }
-  if (request.url !== '/v1/check') throw new BadRequest(404, 'There is POST /v1/check.')
-  if (request.method !== 'POST') throw new BadRequest(405, 'Use POST.')
-  const { checks, isBatch } = parseBody(await bodyOf(request, options.bodyBytesMax), options)
+  const read = readChecks(await request.text(bodyBytesMax), batchMax)
+  if (typeof read === 'string') throw new ApiError(400, read)
+  const { checks, isBatch } = read
   if (!overload.isCalm) {
     const priority = options.priorityOf(checks)
-    if (priority !== possible && !overload.admits(priority)) throw new BadRequest(503, OVERLOADED)
+    if (priority !== possible && !overload.admits(priority)) throw overloaded()
   }
-  const judges = checks.map((one, at) => prepared(one, isBatch ? `checks[${at}].` : '', options))
-  const results = await Promise.all(judges.map((judge) => judge()))
-  return JSON.stringify(isBatch ? { results } : results[0])
+  const evaluations = checks.map((one, at) =>
+    prepared(one, isBatch ? `checks[${at}].` : '', options),
+  )
+  const results = await Promise.all(evaluations.map((evaluate) => evaluate()))
+  return jsonResponse(200, JSON.stringify(isBatch ? { results } : results[0]))
 }
 
-function prepared(one: Check, place: string, { judge }: DecisionApiOptions) {
+function overloaded(): ApiError {
+  const headers = { 'Retry-After': String(retryAfterSeconds()) }
+  return new ApiError(503, 'The decision API is overloaded.', headers)
+}
+
+/** Throws if the token is missing or wrong. Wrong ones are charged to the address. */
+function authorise(
+  { headers: { authorization }, remoteAddress }: ApiRequest,
+  { failures, ipv6Prefix }: DecisionApiOptions,
+  isAuthorised: (header: string | undefined) => boolean,
+): void {
+  const client = clientOf(remoteAddress, ipv6Prefix)
+  const refused = authorization === undefined ? undefined : failures.refusalOf(client)
+  if (refused !== undefined) {
+    const retryAfterS = Math.ceil(refused.decision.retryAfterMs / 1_000)
+    const headers = { 'Retry-After': String(retryAfterS) }
+    throw new ApiError(429, 'This address has sent too many wrong tokens.', headers)
+  }
+  if (isAuthorised(authorization)) return
+  if (authorization !== undefined) failures.note(client)
+  const text = 'Send the token of the decision API as Authorization: Bearer.'
+  throw new ApiError(401, text, { 'WWW-Authenticate': 'Bearer' })
+}
+
+function clientOf(address: string | undefined, ipv6Prefix: number): string {
+  const ip = parseIp(address ?? '')
+  return ip === undefined ? 'unknown' : ipKey(ip, ipv6Prefix)
+}
+
+function prepared(one: Check, place: string, { evaluate }: DecisionApiOptions) {
   try {
-    return judge(one)
+    return evaluate(one)
   } catch (error) {
-    if (!(error instanceof BadRequest)) throw error
-    throw new BadRequest(error.status, `${place}${error.message}`)
+    if (!(error instanceof ApiError)) throw error
+    throw new ApiError(error.status, `${place}${error.message}`)
   }
-}
-
-const shapes = ['request', 'limits', 'checks']
-
-function parseBody(
-  text: string,
-  { batchMax }: DecisionApiOptions,
-): { readonly checks: readonly Check[]; readonly isBatch: boolean } {
-  const value = parseJson(text)
-  const isMapping = typeof value === 'object' && value !== null
-  if (!isMapping || !shapes.some((name) => name in value)) {
-    const allowed = 'a mapping with one of request, limits and checks'
-    throw new BadRequest(400, `body: is not allowed; allowed: ${allowed}`)
-  }
-  const isBatch = 'checks' in value
-  const schema = isBatch ? z.strictObject({ checks: z.array(check).min(1).max(batchMax) }) : check
-  const parsed = schema.safeParse(value)
-  if (!parsed.success) throw new BadRequest(400, issuesOf(parsed.error))
-  const { data } = parsed
-  return 'checks' in data ? { checks: data.checks, isBatch } : { checks: [data], isBatch }
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    throw new BadRequest(400, 'The body is not JSON.')
-  }
-}
-
-/** The first few, each with its place. */
-function issuesOf(error: z.ZodError): string {
-  const shown = flat(error.issues)
-    .slice(0, 5)
-    .map(({ path, message }) => {
-      const place = path.map((part) =>
-        typeof part === 'number' ? `[${part}]` : `.${String(part)}`,
-      )
-      return `${place.join('').replace(/^\./, '') || 'body'}: ${message}`
-    })
-  return shown.join('; ')
-}
-
-/** Where there are two shapes, what is wrong with the one that was more nearly meant. */
-function flat(issues: readonly z.core.$ZodIssue[]): { path: PropertyKey[]; message: string }[] {
-  return issues.flatMap((issue) => {
-    if (issue.code !== 'invalid_union' || issue.errors.length === 0) return issue
-    const [nearest = []] = [...issue.errors].sort((one, other) => one.length - other.length)
-    return flat(nearest).map(({ path, message }) => ({ path: [...issue.path, ...path], message }))
-  })
-}
-
-async function bodyOf(request: IncomingMessage, bytesMax: number): Promise<string> {
-  const parts: Buffer[] = []
-  let bytes = 0
-  for await (const part of request as AsyncIterable<Buffer>) {
-    bytes += part.length
-    if (bytes > bytesMax) throw new BadRequest(413, `The body has more than ${bytesMax} bytes.`)
-    parts.push(part)
-  }
-  return Buffer.concat(parts).toString('utf8')
-}
-
-/** Digests have one length, and comparing them tells nothing of the token. */
-function tokenCheck(token: string): (header: string | undefined) => boolean {
-  const digest = (text: string) => createHash('sha256').update(text).digest()
-  const expected = digest(token)
-  return (header = '') => {
-    // https://www.rfc-editor.org/rfc/rfc9110#section-11.1: the scheme in any case.
-    const sent = /^bearer +(.*)$/i.exec(header)?.[1]
-    return sent !== undefined && timingSafeEqual(digest(sent), expected)
-  }
-}
-
-const titles: Readonly<Record<number, string>> = {
-  400: 'Bad Request',
-  401: 'Unauthorized',
-  404: 'Not Found',
-  405: 'Method Not Allowed',
-  413: 'Content Too Large',
-  503: 'Service Unavailable',
-}
-
-function sendProblem(response: ServerResponse, error: unknown): void {
-  const status = error instanceof BadRequest ? error.status : 500
-  const title = titles[status] ?? 'Internal Server Error'
-  const detail = error instanceof BadRequest ? error.message : 'The decision could not be made.'
-  if (status === 401) response.setHeader('WWW-Authenticate', 'Bearer')
-  if (status === 405) response.setHeader('Allow', 'POST')
-  // What is left of a body that nobody wants is not waited for.
-  if (status === 413) response.setHeader('Connection', 'close')
-  if (status === 503) response.setHeader('Retry-After', String(retryAfterSeconds()))
-  const body = JSON.stringify({ title, status, detail })
-  send(response, status, 'application/problem+json', body)
 }

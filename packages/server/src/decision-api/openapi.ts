@@ -13,8 +13,10 @@ export function openApiDocument(version: string, batchMax: number): object {
     info: {
       title: 'Tidegate decision API',
       version,
-      description: 'Asks the limits of a policy about a request, from any language.',
+      description: 'Decides on requests by the limits of a policy, for any language.',
     },
+    // The host and port are those that the document comes from.
+    servers: [{ url: '/', description: 'The listener of `decisionApi.listen`.' }],
     paths: {
       '/v1/check': { post: operation() },
       '/health': { get: publicOperation('health', 'Whether the process lives') },
@@ -54,16 +56,20 @@ function operation(): object {
   })
   return {
     operationId: 'check',
-    summary: 'Judge and charge one request, or several that do not depend on one another',
+    summary: 'Decide on one request, or on several that do not depend on one another',
     security: [{ token: [] }],
     requestBody: { required: true, content: json('Check', 'Batch') },
     responses: {
-      200: { description: 'A denial is an answer, too.', content: json('Result', 'Results') },
-      400: problem('The body is not what it has to be; the detail names the place.'),
+      200: {
+        description: 'The decision. A denial has this status as well.',
+        content: json('Result', 'Results'),
+      },
+      400: problem('The body is invalid; the detail names the place.'),
       401: problem('The token is missing or wrong.'),
       413: problem('The body is too large.'),
-      503: problem('The process is overloaded; `Retry-After` says when to try again.'),
-      500: problem('The store refuses to be used in this way; the log says why.'),
+      429: problem('Too many wrong tokens from this address; `Retry-After` is the time to wait.'),
+      503: problem('The process is overloaded; `Retry-After` is the time to wait.'),
+      500: problem('The request could not be served; the log has the reason.'),
     },
   }
 }

@@ -1,10 +1,9 @@
 /**
- * The one spelling of a path. It is computed once, and everything works with it: what is matched
- * is also what is forwarded, so that no spelling leads past a rule. What has no safe reading, such
- * as an encoded slash, is refused instead of guessed at.
- * https://www.rfc-editor.org/rfc/rfc3986#section-6.2.2
+ * The canonical spelling of a path. It is computed once, and is both matched and forwarded, so that
+ * no spelling bypasses a rule. A path without a safe reading, such as one with an encoded slash, is
+ * refused. https://www.rfc-editor.org/rfc/rfc3986#section-6.2.2
  *
- * The case of letters stays, and so does a slash at the end: both are other resources.
+ * The case of letters and a slash at the end stay: they make a different resource.
  */
 
 export interface CanonicalTarget {
@@ -13,18 +12,18 @@ export interface CanonicalTarget {
   readonly query: string
 }
 
-/** The canonical form of a request target, or why there is none. */
+/** Returns the canonical form of a request target, or why it is refused. */
 export function canonicalTarget(target: string, host: string): CanonicalTarget | string {
   if (target.charCodeAt(0) === SLASH) return canonicalOrigin(target)
   const absolute = /^https?:\/\/([^/?#\\]*)(.*)$/is.exec(target)
   if (absolute === null) return 'the request target must be a path'
   const [, authority = '', rest = ''] = absolute
-  // Whose host decides? Nobody has to answer that if they are the same.
+  // Servers differ in which host they use, so both must be equal.
   if (authority.toLowerCase() !== host.toLowerCase()) return 'the request target names another host'
   return canonicalOrigin(rest.startsWith('/') ? rest : `/${rest}`)
 }
 
-/** Nobody has more; each takes time in every pattern. */
+/** Far more than any API has; each segment takes time in every pattern. */
 const SEGMENTS_MAX = 1_000
 
 const SLASH = 0x2f
@@ -33,11 +32,11 @@ const PERCENT = 0x25
 const DOT = 0x2e
 
 const PLAIN = 0
-/** Fine, but there may be another spelling. */
+/** Allowed, but it may have another spelling. */
 const UNSURE = 1
 const REFUSED = 2
 
-/** What a character of a path means; what is beyond ASCII is refused. */
+/** The kind of each ASCII character; all others are refused. */
 const pathKinds = kinds('%;"<>^`{|}', '\\#')
 const queryKinds = kinds('', '#')
 
@@ -45,8 +44,8 @@ const queryKinds = kinds('', '#')
 const isUnreserved = /[A-Za-z0-9._~-]/
 
 /**
- * `..;x` is a parameter to one server and a way up to another, also with its semicolon encoded; of
- * nothing but a parameter, as `;x`, one server makes an empty segment and another none.
+ * Some servers read `..;x` as a segment with a parameter, others as `..`, also with an encoded
+ * semicolon. Some make an empty segment of `;x`, others none.
  */
 const parameterOfNothing = /^\.{0,2}(;|%3B)/
 
@@ -96,7 +95,7 @@ function rewritten(path: string, query: string): CanonicalTarget | string {
   return { path: `/${segments.join('/')}${endsWithSlash ? '/' : ''}`, query }
 }
 
-/** Decodes what needs no encoding, encodes what needs it, and writes all others in capitals. */
+/** Decodes unreserved characters, encodes unsafe ones, and writes hex digits in capitals. */
 function decodeUnreserved(path: string): string | undefined {
   let text = ''
   for (let at = 0; at < path.length; at += 1) {
@@ -120,15 +119,15 @@ function byteAt(path: string, at: number): number | undefined {
 }
 
 /**
- * Slashes, backslashes and control characters, also as the overlong UTF-8 that some decoders take
- * for them: https://www.rfc-editor.org/rfc/rfc3629#section-10
+ * Slashes, backslashes and control characters, also as overlong UTF-8, which some decoders accept:
+ * https://www.rfc-editor.org/rfc/rfc3629#section-10
  */
 function isUnsafe(byte: number, next: number | undefined): boolean {
   if (byte < 0x20 || byte === 0x2f || byte === 0x5c || byte === 0x7f) return true
   if (byte === 0xc0 || byte === 0xc1) return true
   if (next === undefined || next < 0x80) return false
   if ((byte === 0xe0 && next < 0xa0) || (byte === 0xf0 && next < 0x90)) return true
-  // Of five and six bytes, as old decoders take them.
+  // Sequences of five and six bytes, which old decoders accept.
   return (byte === 0xf8 && next < 0x88) || (byte === 0xfc && next < 0x84)
 }
 

@@ -1,80 +1,64 @@
 /**
- * The request and the response as the stages of the gateway see them. They are plain values of our
- * own, so that no stage knows how bytes travel: a listener makes requests out of them and writes
- * responses, an upstream the other way round.
- *
- * Header fields are flat lists, name, value, name, value, as both ends of the wire want them. Names
- * are in lower case. Lists of requests have every name once.
+ * The request and the response as stages see them. They are plain values, so that no stage knows
+ * how bytes travel: `clients/` makes requests and writes responses, `upstreams/` the reverse.
  */
 
-import type { Duplex, Readable } from 'node:stream'
-import type { Priority } from '../policy/priority.ts'
-import type { Identity, RequestFacts } from '../policy/request-facts.ts'
-import type { Verdict } from '../policy/verdict.ts'
-import type { Route } from './stages/route.ts'
+import type { Duplex } from 'node:stream'
+import type { Identity, RequestFacts } from '../limits/request-facts.ts'
+import type { Body } from './body/body.ts'
+import type { RequestContext } from './context.ts'
+import type { HeaderList } from './header-list.ts'
 
-export type MaybePromise<T> = T | Promise<T>
-
-export type HeaderList = string[]
+export type HttpVersion = '1.0' | '1.1' | '2'
 
 export interface GatewayRequest extends RequestFacts {
-  /** With its question mark, or empty. Never part of what is matched. */
+  /** With its question mark, or empty. It is never matched. */
   readonly query: string
-  /** What the client sent, without what concerns only its connection. */
+  /** The fields that the client sent, without those that concern only its connection. */
   readonly headers: HeaderList
-  /** What it sent under names that proxies set, to be believed only of trusted ones. */
+  /** Fields under names that proxies set; to be believed only from trusted proxies. */
   readonly forwarded: HeaderList
+  readonly version: HttpVersion
   /** The authority that the client asked for. */
   readonly host: string
-  /** Whose request it is where clients share something: its address, of IPv6 the network. */
+  /** Identifies the client when clients share a resource: its address, or its IPv6 network. */
   readonly client: string
   readonly connection: ClientConnection
   identity: Identity
   /** The protocol that the client wants to switch to, such as `websocket`. */
   readonly upgrade: string | undefined
-  /** In bytes; undefined where the client did not say or there is none. */
+  /** In bytes; undefined if there is no body or the client did not declare its length. */
   readonly bodyBytes: number | undefined
   readonly hasBody: boolean
   /**
-   * The body, to be asked for once: all of a small one, a larger one once its beginning is there.
-   * It tells the client to go on where it waits for that. Rejects where the body is too large, too
-   * slow or breaks off.
+   * The body, to be asked for once. It resolves to all bytes of a small body, or to a larger body
+   * once its beginning has arrived. Sends `100 Continue` if the client waits for that. Rejects if
+   * the body is too large, too slow or incomplete.
    */
-  body(): Promise<Buffer | Readable>
-  /** Sends an answer that is not final, such as 103; where the protocol has no such, nothing. */
+  body(): Promise<Buffer | Body>
+  /** Sends an interim response such as 103, if the protocol has them. */
   inform(status: number, headers: HeaderList): void
-  /** Calls once when the response has been sent, or at once if the client has gone. */
+  /** Calls once when the response was sent, or at once if the client has disconnected. */
   onEnd(callback: (isAborted: boolean) => void): void
 
-  /** What makes it unfit to go on, found while it was read. */
+  /** The refusal of a request that was found invalid while it was read. */
   readonly problem: GatewayResponse | undefined
-
-  /** From here on, what stages have found out. */
-  isExempt: boolean
-  /** True for a critical request in an overload: it goes before others that wait. */
-  isUrgent: boolean
-  /** The priority by which the request was refused; undefined if it was not. */
-  priority: Priority | undefined
-  /** How long the next request of its connection is not read, where requests come in a row. */
-  holdMs: number
-  verdict: Verdict | undefined
-  /** How long the decision took. */
-  judgedMs: number
-  route: Route | undefined
-  /** Path and query as the upstream gets them. */
-  target: string
+  /** Values that stages leave for one another. */
+  readonly context: RequestContext
 }
 
-/** What all requests of one connection have in common. */
+/** Properties that all requests of one connection share. */
 export interface ClientConnection {
   readonly peer: string | undefined
-  /** The same as in `Forwarded`: https://www.rfc-editor.org/rfc/rfc7239#section-6 */
+  /** The peer as `Forwarded` writes it: https://www.rfc-editor.org/rfc/rfc7239#section-6 */
   readonly forwardedNode: string
   readonly isTrusted: boolean
   readonly isEncrypted: boolean
-  /** Whether its last request was refused because of overload. */
-  wasShed: boolean
-  /** Of a client certificate that was verified. */
+  /** How many of its last requests in a row were refused because of overload. */
+  refusals: number
+  /** After the current response, HTTP/1 reads no request for this time. */
+  holdMs: number
+  /** Present only if it was verified. */
   readonly certificate: ClientCertificate | undefined
 }
 
@@ -89,47 +73,15 @@ export interface GatewayResponse {
   statusText: string
   headers: HeaderList
   /** Complete, or still arriving. */
-  body: string | Buffer | BodySource | undefined
-  /** The connection to the upstream, where the answer was to switch protocols. */
+  body: string | Buffer | Body | undefined
+  /** The connection to the upstream, if the response switches protocols. */
   tunnel: Duplex | undefined
-  /** Of an answer that the gateway gave itself: what was wrong, for logs. */
+  /** Why the gateway itself refused the request, for logs. */
   problem: string | undefined
-  /** Whether it is given many times, so that it must not change and is worth keeping ready. */
+  /** True if many requests get this response, so that it must not change. */
   isShared: boolean
-  /** All of it as it goes over the wire, which a listener keeps with a shared one. */
+  /** The whole response as HTTP/1 text, which a listener keeps with a shared response. */
   wireText: string | undefined
-}
-
-/** A body that is still arriving. */
-export interface BodySource {
-  /** All of it, where it is here already and no more than that; there is nothing to pipe then. */
-  whole(bytesMax: number): Buffer | undefined
-  /** Hands over what is there and all that comes. To be called once. */
-  pipe(sink: BodySink): void
-  /** The sink takes more again. */
-  resume(): void
-}
-
-export interface BodySink {
-  /** False where it has enough, until the source is resumed. */
-  write(chunk: Buffer): boolean
-  /** The last piece, which may be all of it. */
-  end(chunk: Buffer | undefined, trailers: HeaderList | undefined): void
-  /** The body breaks off here. */
-  fail(): void
-}
-
-/** Calls `next` to go on, or answers itself. */
-export type Stage = (request: GatewayRequest, next: Handler) => MaybePromise<GatewayResponse>
-
-export type Handler = (request: GatewayRequest) => MaybePromise<GatewayResponse>
-
-/** Stages in the order in which they see a request; the last one has to answer. */
-export function pipeline(stages: readonly Stage[]): Handler {
-  const unanswered: Handler = () => {
-    throw new Error('no stage has answered')
-  }
-  return stages.reduceRight<Handler>((next, stage) => (request) => stage(request, next), unanswered)
 }
 
 export function responseOf(
@@ -146,29 +98,5 @@ export function responseOf(
     problem: undefined,
     isShared: false,
     wireText: undefined,
-  }
-}
-
-/** Goes on at once where it can: most answers are there already. */
-export function whenDone<T, U>(value: MaybePromise<T>, goOn: (value: T) => U): MaybePromise<U> {
-  return value instanceof Promise ? value.then(goOn) : goOn(value)
-}
-
-export function fieldOf(headers: HeaderList, name: string): string | undefined {
-  for (let at = 0; at < headers.length; at += 2) {
-    if (headers[at] === name) return headers[at + 1]
-  }
-  return undefined
-}
-
-/** Instead of whatever there is under that name. */
-export function setField(headers: HeaderList, name: string, value: string): void {
-  removeField(headers, name)
-  headers.push(name, value)
-}
-
-export function removeField(headers: HeaderList, name: string): void {
-  for (let at = headers.length - 2; at >= 0; at -= 2) {
-    if (headers[at] === name) headers.splice(at, 2)
   }
 }

@@ -1,11 +1,12 @@
 /**
- * Answers that the gateway gives itself, as problem details. They say what is wrong and nothing
- * that the client sent. https://www.rfc-editor.org/rfc/rfc9457
+ * Responses of the gateway itself, as problem details. They never repeat bytes of the request.
+ * https://www.rfc-editor.org/rfc/rfc9457
  */
 
 import { STATUS_CODES } from 'node:http'
 import { PROBLEM_CONTENT_TYPE } from 'tidegate/http'
-import { type GatewayResponse, type HeaderList, responseOf } from './message.ts'
+import type { HeaderList } from './header-list.ts'
+import { type GatewayResponse, responseOf } from './message.ts'
 
 export function refusal(
   status: number,
@@ -15,13 +16,13 @@ export function refusal(
   const title = STATUS_CODES[status] ?? 'Error'
   const body = JSON.stringify({ type: 'about:blank', title, status, detail })
   const fields = ['cache-control', 'no-store', ...headers]
-  const response = answer(status, body, PROBLEM_CONTENT_TYPE, fields)
+  const response = textResponse(status, body, PROBLEM_CONTENT_TYPE, fields)
   response.problem = detail
   return response
 }
 
-/** A response whose whole body is there; a text must have no character beyond ASCII. */
-export function answer(
+/** A response with a complete body; the text must be ASCII. */
+export function textResponse(
   status: number,
   body: string,
   contentType: string,

@@ -1,10 +1,10 @@
 import { describe, expect, test } from 'vitest'
-import { OwnedNames } from './owned-names.ts'
 import { cleanHead, HEADERS_MAX, type RequestHead } from './request-head.ts'
+import { ReservedHeaders } from './reserved-headers.ts'
 
-const owned = new OwnedNames(['x-api-key', 'x-set-by-us'], ['x-api-key'])
+const reserved = new ReservedHeaders(['x-api-key', 'x-set-by-us'], ['x-api-key'])
 
-const clean = (...raw: string[]) => cleanHead(['Host', 'a.example', ...raw], owned)
+const clean = (...raw: string[]) => cleanHead(['Host', 'a.example', ...raw], reserved)
 
 /** The fields that are forwarded. */
 function kept(...raw: string[]): string[] {
@@ -40,7 +40,7 @@ describe('cleanHead', () => {
     ...['Proxy-Connection', 'Proxy-Authorization', 'Upgrade', 'HTTP2-Settings', 'Expect'],
   ])('does not forward %s', (name) => expect(kept(name, 'x')).toEqual([]))
 
-  test('forwards names with underscores and dots that are nobody else', () => {
+  test('forwards names with underscores and dots that are not reserved', () => {
     expect(kept('my_header', '1', 'a.b', '2')).toEqual(['my_header', '1', 'a.b', '2'])
   })
 
@@ -92,18 +92,18 @@ describe('cleanHead', () => {
 
   test.each(['a b', 'a/b', 'a@b', 'a:b', 'a\\b', ':80', 'a:999999', 'a?b', 'a#b', ''])(
     'refuses the Host %j',
-    (host) => expect(cleanHead(['Host', host], owned)).toMatchObject({ status: 400 }),
+    (host) => expect(cleanHead(['Host', host], reserved)).toMatchObject({ status: 400 }),
   )
 
   test.each(['a', 'a.b:80', '127.0.0.1:8080', '[::1]', '[::1]:8080', 'a_b'])(
     'takes the Host %s',
-    (host) => expect(cleanHead(['Host', host], owned)).toMatchObject({ host }),
+    (host) => expect(cleanHead(['Host', host], reserved)).toMatchObject({ host }),
   )
 
   test('refuses more fields than anybody needs with 431', () => {
     const many = Array.from({ length: HEADERS_MAX + 1 }, (_, at) => [`x-${at}`, '1']).flat()
-    expect(cleanHead(many, owned)).toMatchObject({ status: 431 })
-    expect(cleanHead(many.slice(4).concat('Host', 'a'), owned)).not.toHaveProperty('status')
+    expect(cleanHead(many, reserved)).toMatchObject({ status: 431 })
+    expect(cleanHead(many.slice(4).concat('Host', 'a'), reserved)).not.toHaveProperty('status')
   })
 
   test('takes __proto__ as any other name', () => {

@@ -1,20 +1,20 @@
 /**
- * The header fields of a request, cleaned: in lower case, every name once, without what concerns
- * only the client's connection, and without what pretends to be ours. What would be read in two
- * ways by two servers is refused. https://www.rfc-editor.org/rfc/rfc9110#section-7.6.1
+ * Cleans the header fields of a request: names in lower case and each once, without fields that
+ * concern only the client's connection, and without forged fields of the gateway. Fields that two
+ * servers could read differently are refused. https://www.rfc-editor.org/rfc/rfc9110#section-7.6.1
  */
 
-import type { HeaderList } from './message.ts'
-import { type OwnedNames, plainName } from './owned-names.ts'
+import type { HeaderList } from './header-list.ts'
+import { plainName, type ReservedHeaders } from './reserved-headers.ts'
 
 export interface RequestHead {
   readonly headers: HeaderList
-  /** What came under names that proxies set. */
+  /** Fields under names that proxies set. */
   readonly forwarded: HeaderList
   readonly host: string
   readonly bodyBytes: number | undefined
   readonly isChunked: boolean
-  /** What `Connection`, `Expect` and `Upgrade` say; empty where they are not there. */
+  /** The values of `Connection`, `Expect` and `Upgrade`; empty if there are none. */
   readonly connection: string
   readonly expect: string
   readonly upgrade: string
@@ -25,10 +25,10 @@ export interface BadHead {
   readonly detail: string
 }
 
-/** Nobody needs more; looking for doubles takes the square of it. */
+/** Clients send a few dozen. The time to find duplicates grows with the square. */
 export const HEADERS_MAX = 128
 
-/** What a name of a header field is to us; all others are forwarded as they are. */
+/** How fields are treated, by their names. All others are forwarded unchanged. */
 const roles = new Map<string, Role>()
 
 type Role = 'dropped' | 'single' | 'cookie' | 'forwarding' | 'framing'
@@ -38,7 +38,7 @@ const namesByRole: Readonly<Record<Role, readonly string[]>> = {
     ...['keep-alive', 'proxy-connection', 'proxy-authorization', 'proxy-authenticate'],
     ...['trailer', 'http2-settings'],
   ],
-  // Servers differ in which of several they take, so only one goes on.
+  // Servers differ in which of several they use, so only the first is forwarded.
   single: [
     ...['authorization', 'content-type', 'content-encoding', 'user-agent', 'referer', 'from'],
     ...['if-modified-since', 'if-unmodified-since', 'max-forwards', 'content-location'],
@@ -55,16 +55,19 @@ for (const [role, names] of Object.entries(namesByRole)) {
   for (const name of names) roles.set(name, role as Role)
 }
 
-/** Names under these are ours, whatever follows. */
+/** All names with these prefixes are reserved. */
 const FORWARDED_PREFIX = 'x-forwarded-'
 export const IDENTITY_PREFIX = 'x-tidegate-'
 
-/** Cleans header fields; `owned` are further names that this gateway reads or sets. */
-export function cleanHead(raw: readonly string[], owned: OwnedNames): RequestHead | BadHead {
+/** `reserved` are further names that this gateway reads or sets. */
+export function cleanHead(
+  raw: readonly string[],
+  reserved: ReservedHeaders,
+): RequestHead | BadHead {
   if (raw.length > HEADERS_MAX * 2) {
     return { status: 431, detail: `a request has at most ${HEADERS_MAX} header fields` }
   }
-  const head = new HeadBuilder(owned)
+  const head = new HeadBuilder(reserved)
   for (let at = 0; at < raw.length; at += 2) {
     head.add(raw[at] as string, raw[at + 1] as string)
     if (head.problem !== undefined) return head.problem
@@ -78,7 +81,7 @@ const COLON = 0x3a
 class HeadBuilder implements RequestHead {
   readonly headers: HeaderList = []
   readonly forwarded: HeaderList = []
-  readonly #owned: OwnedNames
+  readonly #reserved: ReservedHeaders
   connection = ''
   expect = ''
   upgrade = ''
@@ -87,8 +90,8 @@ class HeadBuilder implements RequestHead {
   isChunked = false
   problem: BadHead | undefined = undefined
 
-  constructor(owned: OwnedNames) {
-    this.#owned = owned
+  constructor(reserved: ReservedHeaders) {
+    this.#reserved = reserved
   }
 
   add(rawName: string, value: string): void {
@@ -98,12 +101,12 @@ class HeadBuilder implements RequestHead {
     else if (role === 'forwarding' || name.startsWith(FORWARDED_PREFIX)) {
       join(this.forwarded, name, value, ', ')
     } else if (role === 'single') addOnce(this.headers, name, value)
-    else if (this.#owned.isKey(name)) this.#addKey(name, value)
+    else if (this.#reserved.isKey(name)) this.#addKey(name, value)
     else if (role === 'cookie') join(this.headers, name, value, '; ')
     else if (role !== 'dropped' && !this.#isForgery(name)) join(this.headers, name, value, ', ')
   }
 
-  /** Servers differ in which of several they take, and joined they would be a key of their own. */
+  /** Servers differ in which of several they use, and joined they would be another key. */
   #addKey(name: string, value: string): void {
     for (let at = 0; at < this.headers.length; at += 2) {
       if (this.headers[at] === name) this.problem = bad(`a request has one ${name}`)
@@ -111,14 +114,14 @@ class HeadBuilder implements RequestHead {
     this.headers.push(name, value)
   }
 
-  /** After all are added: a field that `Connection` names is for us alone. */
+  /** To be called last: fields that `Connection` names are not forwarded. */
   removeNominated(): void {
     if (this.connection === '') return
     for (const token of this.connection.split(',')) {
       const name = token.trim().toLowerCase()
       if (name === '' || harmlessTokens.has(name)) continue
-      if (isProtected(name, this.#owned)) {
-        this.problem = bad('Connection names a header field that is not its to remove')
+      if (isProtected(name, this.#reserved)) {
+        this.problem = bad('Connection names a header field that must not be removed')
         return
       }
       const { headers } = this
@@ -128,10 +131,10 @@ class HeadBuilder implements RequestHead {
     }
   }
 
-  /** What only we may say; and the pseudo fields of HTTP/2, which are for nobody else. */
+  /** True for fields that only the gateway sets, and for pseudo fields of HTTP/2. */
   #isForgery(name: string): boolean {
     if (name.startsWith(IDENTITY_PREFIX) || name.charCodeAt(0) === COLON) return true
-    return isAlias(name, this.#owned)
+    return isAlias(name, this.#reserved)
   }
 
   #addFraming(name: string, value: string): void {
@@ -155,7 +158,7 @@ class HeadBuilder implements RequestHead {
         } else this.isChunked = true
         return
       case 'te':
-        // Of what TE says, only this goes on, because trailers do.
+        // Trailers are forwarded, so this value of TE is too, and no other.
         if (/(^|,)\s*trailers\s*(,|;|$)/i.test(value)) addOnce(this.headers, 'te', 'trailers')
         return
       case 'upgrade':
@@ -168,7 +171,7 @@ class HeadBuilder implements RequestHead {
   }
 }
 
-/** What may stand in `Connection` and names nothing that is forwarded. */
+/** Options of `Connection` that name no forwarded field. */
 const harmlessTokens = new Set(['close', 'keep-alive', 'upgrade', 'te', 'http2-settings'])
 
 const protectedNames = new Set([
@@ -177,21 +180,21 @@ const protectedNames = new Set([
   ...namesByRole.framing,
 ])
 
-function isProtected(name: string, owned: OwnedNames): boolean {
+function isProtected(name: string, reserved: ReservedHeaders): boolean {
   const plain = plainName(name)
-  return isOurs(plain, owned) || protectedNames.has(plain)
+  return isReserved(plain, reserved) || protectedNames.has(plain)
 }
 
-/** Other servers take `X_Forwarded_For` and `X.Forwarded.For` for `X-Forwarded-For`. */
-function isAlias(name: string, owned: OwnedNames): boolean {
+/** Some servers read `X_Forwarded_For` and `X.Forwarded.For` as `X-Forwarded-For`. */
+function isAlias(name: string, reserved: ReservedHeaders): boolean {
   const plain = plainName(name)
-  if (owned.has(plain)) return owned.isAlias(name, plain)
-  return plain !== name && (isOurs(plain, owned) || roles.has(plain))
+  if (reserved.has(plain)) return reserved.isAlias(name, plain)
+  return plain !== name && (isReserved(plain, reserved) || roles.has(plain))
 }
 
-function isOurs(plain: string, owned: OwnedNames): boolean {
+function isReserved(plain: string, reserved: ReservedHeaders): boolean {
   if (plain.startsWith(FORWARDED_PREFIX) || plain.startsWith(IDENTITY_PREFIX)) return true
-  return roles.get(plain) === 'forwarding' || owned.has(plain)
+  return roles.get(plain) === 'forwarding' || reserved.has(plain)
 }
 
 function joined(before: string, value: string): string {

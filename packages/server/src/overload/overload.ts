@@ -5,16 +5,16 @@
  *
  * Lateness moves one number, the level. From 0 to 1 it is the share of sheddable requests that is
  * refused. From 1 to 2 all of those are refused, and the share above 1 of normal ones. So no normal
- * request is refused for lateness while a sheddable one is admitted. To refuse takes time, too: the
- * level also says how long a client waits that was refused and does not wait by itself. From 2 to 3
- * only this changes. Requests in flight have a maximum for each priority. Critical requests are
- * refused at the last maximum only, never for lateness.
+ * request is refused for lateness while a sheddable one is admitted. Requests in flight have a
+ * maximum for each priority. Critical requests are refused at the last maximum only, never for
+ * lateness.
  *
  * Nothing is queued here, and admitted requests are never cut off. docs/decisions/shedding.md has
  * the reasons.
  */
 
-import type { Priority } from '../policy/priority.ts'
+import type { Priority } from '../limits/priority.ts'
+import type { OverloadEvent } from '../observability/events.ts'
 
 export interface OverloadSettings {
   /** How late the event loop may be, turn after turn, in milliseconds. */
@@ -24,10 +24,6 @@ export interface OverloadSettings {
   /** The share of them that only critical requests may take. */
   readonly criticalShare: number
 }
-
-export type OverloadEvent =
-  | { readonly type: 'overloaded'; readonly delayMs: number; readonly requests: number }
-  | { readonly type: 'recovered'; readonly forMs: number; readonly shed: ShedCounts }
 
 export type ShedCounts = Readonly<Record<Priority, number>>
 
@@ -61,7 +57,7 @@ const OVERSHOOT_MAX = 4
 /**
  * Traffic comes back several times as slowly as it goes, so that it finds the next overload by
  * small steps and the level does not swing. Each second without lateness adds as much to the speed:
- * after an overload that is over, everything is back in 6 s.
+ * after an overload that is over, everything is back in 5 s.
  */
 const FALL_PER_SECOND = 0.15
 
@@ -74,19 +70,16 @@ const STEP_MS_MAX = 500
 /** Shedding is over when no request was refused for this long, so that logs do not flap. */
 const CALM_MS = 5_000
 
+/**
+ * To refuse takes time, too: 3,600 connections that ask again at once cost 70 ms each time. A tenth
+ * of the shortest time that they are asked to wait lets a loop that keeps up serve them soon.
+ */
+const HOLD_MS_FIRST = 100
+
 /** The shortest time that a refused client is asked to wait. */
 const HOLD_MS_MAX = 1_000
 
-/**
- * Before the level has risen, and for requests beyond their maximum in flight. Clients are asked to
- * wait for at least a second, so that only those that do not are held.
- */
-const HOLD_MS_MIN = 300
-
-/** Pauses of few different lengths share their timers. */
-const HOLD_STEP_MS = 100
-
-const LEVEL_MAX = 3
+const LEVEL_MAX = 2
 
 export class Overload {
   readonly #observer: (event: OverloadEvent) => void
@@ -129,13 +122,12 @@ export class Overload {
   }
 
   /**
-   * How long requests are not read from a client that is refused again because it did not wait. To
-   * refuse all that such clients send can take more time than there is.
+   * How long requests are not read from a connection after so many refusals in a row. It doubles
+   * with each, and is drawn from the upper half so that connections do not come back together.
    */
-  get holdMs(): number {
-    const share = this.#level / LEVEL_MAX
-    const wantedMs = Math.ceil((share * HOLD_MS_MAX) / HOLD_STEP_MS) * HOLD_STEP_MS
-    return Math.max(HOLD_MS_MIN, wantedMs)
+  holdMs(refusals: number): number {
+    const longestMs = Math.min(HOLD_MS_MAX, HOLD_MS_FIRST * 2 ** (refusals - 1))
+    return Math.ceil(longestMs * (1 - this.#random() / 2))
   }
 
   /** Decides on one request, and counts it if it is refused. */
@@ -145,12 +137,12 @@ export class Overload {
     return isAdmitted
   }
 
-  /** An admitted request begins. */
+  /** Counts an admitted request. */
   enter(): void {
     this.#requests += 1
   }
 
-  /** It has ended. */
+  /** An admitted request has ended. */
   leave(): void {
     this.#requests -= 1
   }
@@ -212,7 +204,7 @@ export class Overload {
         normal: normal - before.normal,
         critical: critical - before.critical,
       }
-      this.#observer({ type: 'recovered', forMs: this.#lastedMs - this.#calmMs, shed })
+      this.#observer({ type: 'overload-ended', forMs: this.#lastedMs - this.#calmMs, shed })
     }
   }
 }

@@ -1,15 +1,39 @@
-/** What must hold between the fields of a policy, once each of them is right by itself. */
+/** Conditions between the fields of a policy that are valid one by one. */
 
 import { TidegateError } from 'tidegate'
-import { isCertain } from './key-of.ts'
-import type { KeyPart, LimitChange, LimitSection } from './limits-section.ts'
-import { makeLimit } from './make-limit.ts'
-import { notAllowed, type PolicyIssue, type PolicyPath } from './policy-problem.ts'
-import type { PolicyDocument } from './policy-schema.ts'
+import { makeLimit } from '../limits/compile/make-limit.ts'
+import { isCertain } from '../limits/key-plan.ts'
+import {
+  nameNotAllowed,
+  notAllowed,
+  type PolicyIssue,
+  type PolicyPath,
+} from './problems/policy-problem.ts'
+import type { KeyPart, LimitChange, LimitSection } from './schema/limits-section.ts'
+import type { PolicyDocument } from './schema/policy-schema.ts'
 
-export function* policyIssues(document: PolicyDocument): Generator<PolicyIssue> {
-  yield* tierIssues(document)
-  yield* routeIssues(document)
+type Rule = (document: PolicyDocument) => Generator<PolicyIssue>
+
+/** Rules, and the sections that they compare. */
+const rules: ReadonlyArray<readonly [Rule, ReadonlyArray<keyof PolicyDocument>]> = [
+  [tierIssues, ['tiers', 'limits']],
+  [routeIssues, ['routes', 'upstreams']],
+  [allLimitIssues, ['limits', 'tiers', 'region']],
+  [withinIssues, ['limits']],
+  [overrideIssues, ['limits', 'overrides']],
+]
+
+/** Skips rules about sections that are `broken`: their problems could be wrong. */
+export function* policyIssues(
+  document: PolicyDocument,
+  broken: ReadonlySet<string> = new Set(),
+): Generator<PolicyIssue> {
+  for (const [rule, sections] of rules) {
+    if (!sections.some((section) => broken.has(section))) yield* rule(document)
+  }
+}
+
+function* allLimitIssues(document: PolicyDocument): Generator<PolicyIssue> {
   const places = new Map<string, number>()
   for (const [at, limit] of document.limits.entries()) {
     const path = ['limits', at]
@@ -21,8 +45,6 @@ export function* policyIssues(document: PolicyDocument): Generator<PolicyIssue> 
     places.set(limit.name, other ?? at)
     yield* limitIssues(limit, path, document)
   }
-  yield* withinIssues(document.limits)
-  yield* overrideIssues(document)
 }
 
 function* tierIssues({ tiers, limits }: PolicyDocument): Generator<PolicyIssue> {
@@ -30,16 +52,14 @@ function* tierIssues({ tiers, limits }: PolicyDocument): Generator<PolicyIssue> 
     for (const name of Object.keys(own)) {
       if (tiers?.names.includes(name)) continue
       const allowed = tiers === undefined ? 'only with a section tiers' : tiers.names.join(', ')
-      const path = ['limits', at, 'tiers', name]
-      yield { ...notAllowed(path, name, allowed), isAboutKey: true }
+      yield nameNotAllowed(['limits', at, 'tiers', name], allowed)
     }
   }
   if (tiers === undefined) return
   const { names, lookup } = tiers
   for (const name of Object.keys(tiers.priorities ?? {})) {
     if (names.includes(name)) continue
-    const path = ['tiers', 'priorities', name]
-    yield { ...notAllowed(path, name, names.join(', ')), isAboutKey: true }
+    yield nameNotAllowed(['tiers', 'priorities', name], names.join(', '))
   }
   for (const [at, name] of names.entries()) {
     if (names.indexOf(name) === at) continue
@@ -72,7 +92,7 @@ function* routeIssues({ routes, upstreams }: PolicyDocument): Generator<PolicyIs
     if (!names.includes(upstream)) yield notAllowed(['routes', at, 'upstream'], upstream, allowed)
   }
   if (routes.length === 0 && names.length > 1) {
-    yield { path: ['upstreams'], text: 'several upstreams need routes that say what goes where' }
+    yield { path: ['upstreams'], text: 'several upstreams need routes' }
   }
 }
 
@@ -84,7 +104,7 @@ function* limitIssues(
   yield* keyIssues(limit, path, document)
   const { algorithm, match, timeZone, cost } = limit
   if (match?.region !== undefined && document.region === undefined) {
-    const allowed = 'only where the policy says its own region'
+    const allowed = 'only if the policy has a region'
     yield notAllowed([...path, 'match', 'region'], match.region, allowed)
   }
   if (algorithm !== 'concurrency' && limit.per === undefined) {
@@ -94,11 +114,12 @@ function* limitIssues(
     yield notAllowed([...path, 'ttl'], undefined, 'a time after which a lost slot is free again')
   }
   if (algorithm === 'concurrency' && cost !== 1) {
-    yield notAllowed(
-      [...path, 'cost'],
-      cost,
-      'none with concurrency, where a request takes one slot',
-    )
+    yield notAllowed([...path, 'cost'], cost, 'none with concurrency: a request takes one slot')
+  }
+  if (algorithm === 'concurrency' && isForEnvoy(limit)) {
+    const allowed = 'none with concurrency, because Envoy does not report the end of a request'
+    const field = match?.domain === undefined && match?.descriptor === undefined ? 'key' : 'match'
+    yield { path: [...path, field], text: `a descriptor is not allowed; allowed: ${allowed}` }
   }
   if (timeZone !== undefined && algorithm !== 'fixedWindow') {
     yield notAllowed([...path, 'timeZone'], timeZone, 'only with fixedWindow')
@@ -130,11 +151,21 @@ function* keyIssues(
     yield notAllowed([...path, 'key'], 'route', 'the key route only with match.path')
   }
   if (all.includes('region') && region === undefined) {
-    yield notAllowed([...path, 'key'], 'region', 'only where the policy says its own region')
+    yield notAllowed([...path, 'key'], 'region', 'only if the policy has a region')
   }
   if (all.includes('tier') && tiers === undefined) {
     yield notAllowed([...path, 'key'], 'tier', 'only with a section tiers')
   }
+}
+
+/** True if only descriptors of Envoy have what the limit names. */
+function isForEnvoy({ match, key }: LimitSection): boolean {
+  const isMatched = match?.domain !== undefined || match?.descriptor !== undefined
+  return isMatched || partsOf(key).some(isDescriptor)
+}
+
+function isDescriptor(part: KeyPart): boolean {
+  return part === 'domain' || (typeof part === 'object' && 'descriptor' in part)
 }
 
 function partsOf(key: LimitSection['key']): readonly KeyPart[] {
@@ -153,7 +184,7 @@ function fallbackParts(otherwise: LimitSection['otherwise']): readonly KeyPart[]
   return [...partsOf(otherwise.key), ...fallbackParts(otherwise.otherwise)]
 }
 
-/** Numbers that do not fit the algorithm, of a limit itself or of what is changed of it. */
+/** Numbers of a limit, or of a change to it, that do not fit its algorithm. */
 function* numberIssues(
   limit: LimitSection,
   change: LimitChange | undefined,
@@ -177,7 +208,7 @@ function* numberIssues(
   if (!isWrong && !isMissing) yield* engineIssues(limit, change, path)
 }
 
-/** What the engine itself refuses, at the place in the file. */
+/** Numbers that the library refuses, with their place in the file. */
 function* engineIssues(
   limit: LimitSection,
   change: LimitChange | undefined,
@@ -193,7 +224,7 @@ function* engineIssues(
   }
 }
 
-function* withinIssues(limits: readonly LimitSection[]): Generator<PolicyIssue> {
+function* withinIssues({ limits }: PolicyDocument): Generator<PolicyIssue> {
   const byName = new Map(limits.map((limit) => [limit.name, limit]))
   for (const [at, { name, within }] of limits.entries()) {
     if (within === undefined) continue
@@ -209,7 +240,7 @@ function* withinIssues(limits: readonly LimitSection[]): Generator<PolicyIssue> 
       seen.add(outer)
       outer = byName.get(outer)?.within
     }
-    if (outer !== undefined) yield notAllowed(path, within, 'a limit that does not lead back here')
+    if (outer !== undefined) yield notAllowed(path, within, 'a limit that is not within this one')
     const { key = [], otherwise } = byName.get(within) ?? {}
     if ([...partsOf(key), ...fallbackParts(otherwise)].includes('route')) {
       yield notAllowed(path, within, 'a limit whose key has no route')

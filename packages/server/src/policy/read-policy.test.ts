@@ -53,6 +53,17 @@ limits:
     })
   })
 
+  it('that limits nothing has to say so', () => {
+    const lack =
+      'tidegate.yaml:1:1 limits: is missing; ' +
+      'allowed: a list of limits. To limit nothing, say limits: []'
+    expect(messages('upstreams: { api: { targets: ["http://127.0.0.1:1"] } }\n')).toEqual([lack])
+    expect(messages('enabled: true\n')).toEqual([lack])
+    expect(messages('enabled: false\n')).toEqual([])
+    expect(messages('limits: []\n')).toEqual([])
+    expect(messages('limits: []\n...\n')).toEqual([])
+  })
+
   it('reads the expiry of an override', () => {
     const { overrides } = document(`
 limits: [{ name: a, key: everyone, limit: 1, per: 1s }]
@@ -77,6 +88,75 @@ overrides: [{ limit: a, key: everyone, set: { limit: 2 }, expires: 2026-12-01T00
         },
       ],
     })
+  })
+})
+
+const keys =
+  'apiKey, user, organisation, certificate, ip, ip+userAgent, path, method, route, region, ' +
+  'tier, everyone, domain, { header: name }, { claim: name }, { descriptor: key }, ' +
+  '{ ip: bits of IPv6 } or a list of those'
+
+describe('a mistake in a choice is told with what is allowed and what was meant:', () => {
+  const of = (fields: string) => `limits: [{ name: a, limit: 5, per: 1s, ${fields} }]\n`
+
+  test.each([
+    [of('key: apikey'), `key: "apikey" is not allowed; allowed: ${keys}; did you mean apiKey?`],
+    [of('key: organistion'), `; did you mean organisation?`],
+    [of('key: somethingElse'), `key: "somethingElse" is not allowed; allowed: ${keys}`],
+    [
+      of('key: "header:x-tenant"'),
+      `limits[0].key: "header:x-tenant" is not allowed; allowed: ${keys}; ` +
+        'did you mean { header: x-tenant }?',
+    ],
+    [of('key: [ip, "claim: plan"]'), `key[1]: "claim: plan" is not allowed; allowed: ${keys}; did`],
+    [of('key: { heder: x }'), 'limits[0].key.heder: is not known; did you mean header?'],
+    [of('key: { header: x, claim: y }'), `a mapping is not allowed; allowed: ${keys}`],
+    [of('key: user, otherwise: "header:x-tenant"'), 'did you mean { header: x-tenant }?'],
+    [of('key: user, otherwise: { keys: ip }'), 'otherwise.keys: is not known; did you mean key?'],
+    [
+      of('key: user, otherwise: { key: usr }'),
+      `limits[0].otherwise.key: "usr" is not allowed; allowed: ${keys}; did you mean user?`,
+    ],
+    [of('key: ip, algorithm: tokenbucket'), 'concurrency; did you mean tokenBucket?'],
+    [
+      'store: { password: { enw: A } }\nlimits: []\n',
+      'store.password.enw: is not known; did you mean env?',
+    ],
+    [
+      'gateway: { trustProxy: yes }\nlimits: []\n',
+      '"yes" is not allowed; allowed: a list such as [10.0.0.0/8], or the number of proxies',
+    ],
+    [
+      `tiers: { names: ${'a'.repeat(40)}, default: a }\nlimits: []\n`,
+      'tiers.names: the value is not allowed; allowed: a list',
+    ],
+  ])('%j', (text, message) => {
+    const told = messages(text)
+    expect(told.join('\n')).toContain(message)
+    expect(told).toHaveLength(1)
+  })
+
+  it('takes both spellings of organisation', () => {
+    const { limits, tiers } = document(`
+limits: [{ name: a, key: [organization, ip], otherwise: organization, limit: 5, per: 1s }]
+tiers: { names: [a], default: a, lookup: { file: t, by: organization } }
+`)
+    expect(limits[0]).toMatchObject({ key: ['organisation', 'ip'], otherwise: 'organisation' })
+    expect(tiers?.lookup?.by).toBe('organisation')
+  })
+
+  it('is told together with mistakes between other sections', () => {
+    const text = `
+limits: [{ name: a, key: ip, limit: 5, per: 5 parsecs }]
+upstreams: { api: { targets: [http://127.0.0.1:1] } }
+routes: [{ upstream: apo }]
+overrides: [{ limit: b, key: x, set: { limit: 1 } }]
+`
+    // Whether b is a limit is not known while limits have a mistake.
+    expect(messages(text)).toEqual([
+      expect.stringContaining('limits[0].per: "5 parsecs" is not allowed'),
+      expect.stringContaining('routes[0].upstream: "apo" is not allowed; allowed: api'),
+    ])
   })
 })
 
@@ -143,7 +223,7 @@ describe('a mistake is told with its place, the value and what is allowed:', () 
     [
       limit('algorithm: concurrency, ttl: 1s, cost: 2'),
       'tidegate.yaml:2:80 limits[0].cost: 2 is not allowed; ' +
-        'allowed: none with concurrency, where a request takes one slot',
+        'allowed: none with concurrency: a request takes one slot',
     ],
     [
       limit('burst: 9'),
@@ -188,12 +268,6 @@ describe('a mistake is told with its place, the value and what is allowed:', () 
         'allowed: the key route only with match.path',
     ],
     [
-      'limits:\n  - { name: a, key: { cookie: x }, limit: 5, per: 1s }\n',
-      'tidegate.yaml:2:21 limits[0].key: a mapping is not allowed; allowed: apiKey, user, ' +
-        'organisation, certificate, ip, ip+userAgent, path, method, route, region, tier, ' +
-        'everyone, { header: name }, { claim: name }, { ip: bits of IPv6 } or a list of those',
-    ],
-    [
       `${limit('per: 1s')}  - { name: a, key: everyone, limit: 5, per: 1s }\n`,
       'tidegate.yaml:3:13 limits[1].name: "a" is not allowed; ' +
         'allowed: a name that no other limit has, and limits[0] has this one',
@@ -201,7 +275,7 @@ describe('a mistake is told with its place, the value and what is allowed:', () 
     [
       `${limit('per: 1s, within: b')}  - { name: b, key: ip, limit: 5, per: 1s, within: a }\n`,
       'tidegate.yaml:2:58 limits[0].within: "b" is not allowed; ' +
-        'allowed: a limit that does not lead back here',
+        'allowed: a limit that is not within this one',
     ],
     [
       `${limit('per: 1s')}overrides:\n  - { limit: b, key: x, set: { limit: 1 } }\n`,
@@ -222,8 +296,32 @@ describe('a mistake is told with its place, the value and what is allowed:', () 
         'allowed: only with concurrency',
     ],
     [
+      limit('per: 60'),
+      'tidegate.yaml:2:46 limits[0].per: 60 is not allowed; ' +
+        'allowed: a duration with its unit: say 60s or 60ms',
+    ],
+    [
+      limit('per: "60"'),
+      'tidegate.yaml:2:46 limits[0].per: "60" is not allowed; ' +
+        'allowed: a duration with its unit: say 60s or 60ms',
+    ],
+    [
+      limit('algorithm: concurrency, ttl: 5000'),
+      'limits[0].ttl: 5000 is not allowed; allowed: a duration with its unit: ' +
+        'say 5000s or 5000ms',
+    ],
+    [
+      'gateway: { timeouts: { drain: 30 } }\n',
+      'gateway.timeouts.drain: 30 is not allowed; allowed: a duration with its unit: ' +
+        'say 30s or 30ms',
+    ],
+    [
+      'gateway: { timeouts: { drain: 0.5 } }\n',
+      'gateway.timeouts.drain: 0.5 is not allowed; allowed: a time such as 250ms, 10s',
+    ],
+    [
       `${limit('per: 1s')}overrides: [{ limit: a, key: 12345678901234567890, set: { per: 1s } }]\n`,
-      'tidegate.yaml:3:30 overrides[0].key: 12345678901234567000 is not allowed; ' +
+      'tidegate.yaml:3:30 overrides[0].key: the value is not allowed; ' +
         'allowed: a text in quotes, because as a number it would lose digits',
     ],
     [
@@ -245,7 +343,7 @@ describe('a mistake is told with its place, the value and what is allowed:', () 
     ],
     [
       'tiers: { names: [free], default: free, lookup: { url: "http://{key}.x/", by: user } }\n',
-      'tidegate.yaml:1:55 tiers.lookup.url: "http://{key}.x/" is not allowed; ' +
+      'tidegate.yaml:1:55 tiers.lookup.url: the value is not allowed; ' +
         'allowed: a URL such as http://tiers.internal/v1/{key}',
     ],
     [
@@ -259,7 +357,7 @@ describe('a mistake is told with its place, the value and what is allowed:', () 
     ],
     [
       'upstreams: { a: { targets: [127.0.0.1:8081] } }\n',
-      'tidegate.yaml:1:29 upstreams.a.targets[0]: "127.0.0.1:8081" is not allowed; ' +
+      'tidegate.yaml:1:29 upstreams.a.targets[0]: the value is not allowed; ' +
         'allowed: an origin such as http://127.0.0.1:8081',
     ],
     ['version: 2\n', 'tidegate.yaml:1:10 version: 2 is not allowed; allowed: 1'],
@@ -283,7 +381,7 @@ describe('a mistake is told with its place, the value and what is allowed:', () 
 
   it('without what may be a secret', () => {
     const text = 'store: { mode: standalone, addresses: [a:1], password: hunter2 }\n'
-    const [line = ''] = messages(text)
+    const [, line = ''] = messages(text)
     expect(line).toContain(
       'store.password: the value is not allowed; allowed: { env: NAME } or { file: PATH }',
     )
@@ -291,7 +389,7 @@ describe('a mistake is told with its place, the value and what is allowed:', () 
   })
 
   it('in one line without control characters, however strange the value', () => {
-    const [line = ''] = messages(`version: "${'\\x1b'.repeat(200)}\\u202e\\n"`)
+    const [, line = ''] = messages(`version: "${'\\x1b'.repeat(200)}\\u202e\\n"`)
     expect(line.length).toBeLessThan(200)
     for (const character of line) expect(character.charCodeAt(0)).toBeGreaterThan(31)
   })

@@ -1,6 +1,6 @@
 /**
- * The gRPC side of a call: finds the method, takes the one message out of the body, and answers
- * what cannot be served. Nothing that a client sends leads to more than a status.
+ * The gRPC side of a call: finds the method, takes the one message out of the body, and ends calls
+ * that cannot be served with a status. No input of a client has another effect.
  */
 
 import {
@@ -11,7 +11,7 @@ import {
   rpcStatus,
 } from './rpc.ts'
 
-/** A method gets the call and where its message lies in the call's bytes. */
+/** Gets a call; its message is `call.bytes` from `start` to `end`. */
 export type RpcMethod = (call: RpcCall, start: number, end: number) => void
 
 export function grpcHandler(methods: ReadonlyMap<string, RpcMethod>): RpcHandler {
@@ -28,11 +28,11 @@ export function grpcHandler(methods: ReadonlyMap<string, RpcMethod>): RpcHandler
     }
     const length = bytes.readUInt32BE(start + 1)
     if (length > MESSAGE_BYTES_MAX) {
-      const text = `a message of more than ${MESSAGE_BYTES_MAX} bytes`
+      const text = `message of more than ${MESSAGE_BYTES_MAX} bytes`
       return call.finish(rpcStatus.resourceExhausted, text)
     }
     if (bytes[start] !== 0 || from + length !== end) {
-      return call.finish(rpcStatus.internal, 'a message that is not framed as gRPC')
+      return call.finish(rpcStatus.internal, 'message without gRPC framing')
     }
     method(call, from, end)
   }
@@ -47,7 +47,7 @@ const unitsMs: Readonly<Record<string, number>> = {
   n: 1e-6,
 }
 
-/** `grpc-timeout` in milliseconds; undefined where there is none, or none that can be read. */
+/** Returns `grpc-timeout` in milliseconds; undefined if it is missing or cannot be parsed. */
 export function timeoutMs(text: string): number | undefined {
   if (text === '') return undefined
   const match = /^(\d{1,8})([HMSmun])$/.exec(text)

@@ -1,6 +1,6 @@
 /**
- * Whether the service is well, for `/healthcheck` and `grpc.health.v1`: its store is connected, it
- * is not about to stop, and where that is asked for, it has a configuration.
+ * The health of the service, for `/healthcheck` and `grpc.health.v1`: it is healthy if its stores
+ * are ready, it is not about to stop, and it has a configuration, if that is required.
  */
 
 import type { RpcMethod } from './grpc-methods.ts'
@@ -16,26 +16,27 @@ const serviceUnknown = Buffer.from([8, 3])
 
 const NOT_FOUND = 5
 
-/** How often a change is looked for, for those who watch. */
-const LOOK_MS = 250
+/** The interval of the checks that notify watchers: short against the probes of load balancers. */
+const CHECK_MS = 250
 
+/** Each Envoy has one or two watchers. */
 const WATCHERS_MAX = 1_000
 
 export class Health {
-  readonly #isWell: () => boolean
-  /** Who watches which service, and what they were told last. */
-  readonly #watchers = new Map<RpcCall, { readonly service: string; told: Buffer }>()
+  readonly #isHealthy: () => boolean
+  /** The service that each call watches, and the message that was sent last. */
+  readonly #watchers = new Map<RpcCall, { readonly service: string; sent: Buffer }>()
   readonly #timer: NodeJS.Timeout
   #isStopping = false
 
-  constructor(isWell: () => boolean) {
-    this.#isWell = isWell
-    this.#timer = setInterval(() => this.#look(), LOOK_MS)
+  constructor(isHealthy: () => boolean) {
+    this.#isHealthy = isHealthy
+    this.#timer = setInterval(() => this.#notify(), CHECK_MS)
     this.#timer.unref()
   }
 
-  get isWell(): boolean {
-    return !this.#isStopping && this.#isWell()
+  get isHealthy(): boolean {
+    return !this.#isStopping && this.#isHealthy()
   }
 
   get methods(): ReadonlyMap<string, RpcMethod> {
@@ -45,10 +46,10 @@ export class Health {
     ])
   }
 
-  /** From now on it is unwell, and whoever watches is told. */
+  /** Reports NOT_SERVING to all watchers from now on. */
   stop(): void {
     this.#isStopping = true
-    this.#look()
+    this.#notify()
     clearInterval(this.#timer)
     for (const call of this.#watchers.keys()) call.finish(rpcStatus.unavailable, 'stopping')
     this.#watchers.clear()
@@ -60,42 +61,42 @@ export class Health {
       call.finish(NOT_FOUND, 'unknown service')
       return
     }
-    const message = this.isWell ? serving : notServing
+    const message = this.isHealthy ? serving : notServing
     call.reply(message, message.length)
   }
 
   readonly #watch: RpcMethod = (call, start, end) => {
     if (this.#watchers.size >= WATCHERS_MAX || this.#isStopping) {
-      call.finish(rpcStatus.unavailable, 'too many watch, or stopping')
+      call.finish(rpcStatus.unavailable, 'too many watchers, or stopping')
       return
     }
     const service = serviceOf(call, start, end)
-    const told = this.#messageFor(service)
-    this.#watchers.set(call, { service, told })
-    call.onGone = () => {
+    const sent = this.#messageFor(service)
+    this.#watchers.set(call, { service, sent })
+    call.onCancel = () => {
       this.#watchers.delete(call)
-      // The transport counts a call until it is answered.
+      // The transport counts a call until it is finished.
       call.finish(rpcStatus.unavailable, '')
     }
-    call.send(told)
+    call.send(sent)
   }
 
-  #look(): void {
+  #notify(): void {
     for (const [call, watcher] of this.#watchers) {
       const message = this.#messageFor(watcher.service)
-      if (message === watcher.told) continue
-      watcher.told = message
+      if (message === watcher.sent) continue
+      watcher.sent = message
       call.send(message)
     }
   }
 
   #messageFor(service: string): Buffer {
     if (!SERVICES.includes(service)) return serviceUnknown
-    return this.isWell ? serving : notServing
+    return this.isHealthy ? serving : notServing
   }
 }
 
-/** What cannot be read is no service that is known. */
+/** Returns the name of no service if the message cannot be read. */
 function serviceOf(call: RpcCall, start: number, end: number): string {
   try {
     const reader = new ProtoReader(call.bytes, start, end)

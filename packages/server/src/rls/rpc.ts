@@ -1,13 +1,13 @@
 /**
- * The contract between a transport and what it serves: bytes in, one call of the handler for each
- * request, bytes out. A transport knows HTTP/2 and nothing of gRPC but how its answers look; the
- * handler knows nothing of connections.
+ * The contract between a transport and its handler: bytes in, one call of the handler for each
+ * request, bytes out. A transport knows HTTP/2, and of gRPC only the framing of responses. The
+ * handler does not know connections.
  */
 
-/** A request that has arrived completely, and the way to answer it. */
+/** A complete request, and the methods to respond to it. */
 export interface RpcCall {
   readonly path: string
-  /** The header `grpc-timeout` as it came, or an empty text. */
+  /** The header `grpc-timeout` as received, or an empty text. */
   readonly timeout: string
   /**
    * The body is `bytes` from `start` to `end`: length-prefixed messages. They belong to the
@@ -16,19 +16,19 @@ export interface RpcCall {
   readonly bytes: Buffer
   readonly start: number
   readonly end: number
-  /** False once the client has gone or an answer was given. Answers to it are dropped then. */
+  /** False after a response or a disconnect. Further responses are dropped. */
   readonly isOpen: boolean
-  /** The one message of a unary call, of which the first `length` bytes are copied, and OK. */
+  /** Ends a unary call with OK and its one message: copies the first `length` bytes. */
   reply(message: Uint8Array, length: number): void
-  /** A message of a stream; more may follow. */
+  /** Sends a message of a stream; more may follow. */
   send(message: Uint8Array): void
-  /** Ends the call with a status of gRPC. */
+  /** Ends the call with a gRPC status. */
   finish(status: number, text: string): void
-  /** Called when the client has gone before the end. */
-  onGone: (() => void) | undefined
+  /** Called if the client disconnects or cancels before the end. */
+  onCancel: (() => void) | undefined
 }
 
-/** Answers now or later. It does not throw; where it does, the call ends with INTERNAL. */
+/** Responds now or later. It should not throw; if it does, the call ends with INTERNAL. */
 export type RpcHandler = (call: RpcCall) => void
 
 /** https://grpc.io/docs/guides/status-codes/ */
@@ -43,22 +43,25 @@ export const rpcStatus = {
   unavailable: 14,
 } as const
 
-/** A message on the wire begins with whether it is compressed, and its length in four bytes. */
+/** A message begins with one byte for compression and four bytes for its length. */
 export const MESSAGE_PREFIX_BYTES = 5
 
-/** A call with 64 descriptors of 16 short entries is half of this. */
+/** Twice the size of a call with 64 descriptors of 16 short entries. */
 export const MESSAGE_BYTES_MAX = 65_536
 
 export interface TransportSettings {
   readonly handler: RpcHandler
-  /** With TLS. */
+  /** Undefined for plain text. */
   readonly tls: TlsFiles | undefined
-  /** After this, a connection is asked to go, so that clients find new servers. */
+  /** The age at which a connection gets GOAWAY, so that clients find new servers. */
   readonly connectionAgeMs: number
-  /** And after this much more it is closed. */
+  /** The time after GOAWAY until a connection is closed. */
   readonly connectionAgeGraceMs: number
-  /** A connection on which nothing came for so long is asked whether it is still there. */
+  /** The silence after which a connection gets a PING. */
   readonly keepAliveMs: number
+  /** The timeout for the first frame of a connection, and for each frame or header block. */
+  readonly frameMs: number
+  /** The maximum for all addresses together. One address alone gets half of it. */
   readonly connectionsMax: number
   readonly streamsMax: number
 }
@@ -66,9 +69,9 @@ export interface TransportSettings {
 export interface TlsFiles {
   readonly cert: string
   readonly key: string
-  /** With it, clients have to show a certificate that it has signed. */
+  /** If set, clients need a certificate that it has signed. */
   readonly clientCa: string | undefined
-  /** And one of these names. */
+  /** If not empty, that certificate needs one of these names. */
   readonly clientNames: readonly string[]
 }
 
@@ -77,9 +80,9 @@ export type ListenAddress =
   | { readonly path: string }
 
 export interface RpcTransport {
-  /** Where it listens. */
+  /** The address that it listens on. */
   readonly address: { readonly host: string; readonly port: number } | { readonly path: string }
   readonly connections: number
-  /** Takes no more connections, lets calls end, and closes what is left after that time. */
+  /** Accepts no more connections, finishes calls, and closes the rest after `graceMs`. */
   drain(graceMs: number): Promise<void>
 }

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, describe, expect, test } from 'vitest'
-import { readText } from '../../../../test/source-file.ts'
+import { readText } from '../../../../test/house/source-file.ts'
 import { variables } from './environment/variables.ts'
 import { rlsDefaults, rlsSettings } from './settings.ts'
 
@@ -153,6 +153,7 @@ describe('Redis from the environment', () => {
     ],
     [{ REDIS_URL: 'rediss://r:1' }, { tls: {} }],
     [{ REDIS_URL: 'r:1', TIDEGATE_REDIS_PREFIX: 'x' }, { prefix: 'x' }],
+    [{ REDIS_TYPE: 'cluster', REDIS_URL: 'a:1', TIDEGATE_REDIS_BUCKETS: '512' }, { buckets: 512 }],
   ]
   test.each(cases)('with %j is %j', (environment, store) => {
     expect(rlsSettings(environment).settings.store).toMatchObject(store)
@@ -180,7 +181,7 @@ describe('Redis from the environment', () => {
       REDIS_PERSECOND_TYPE: 'CLUSTER',
     }
     const { perSecondStore } = rlsSettings(environment).settings
-    expect(perSecondStore).toEqual({ mode: 'cluster', addresses: ['s:1', 't:2'] })
+    expect(perSecondStore).toMatchObject({ mode: 'cluster', addresses: ['s:1', 't:2'] })
     const onSocket = { ...environment, REDIS_PERSECOND_TYPE: '', REDIS_PERSECOND_URL: '/s.sock' }
     expect(rlsSettings(onSocket).settings.perSecondStore).toEqual({
       mode: 'standalone',
@@ -244,7 +245,7 @@ test('variables without an effect get a note, unless they say what holds anyway'
   })
   expect(notes).toEqual([
     'EXPIRATION_JITTER_MAX_SECONDS has no effect: A counter expires when it no longer matters.',
-    'USE_STATSD has no effect: Prometheus reads the metrics, and `/stats` shows them.',
+    'USE_STATSD has no effect: Metrics are on `/metrics` for Prometheus, and on `/stats`.',
   ])
 })
 

@@ -1,21 +1,24 @@
 /**
- * Everything that can be set for the rate limit service, with what it is otherwise, and how it
- * comes from the environment variables of the reference.
+ * The settings of the rate limit service, with their defaults, and how they are read from the
+ * environment variables of the reference.
  */
 
 import { join } from 'node:path'
+import { type Charging, chargings } from '../limits/charging/charge-group.ts'
+import type { LogLevel } from '../observability/event-log.ts'
+import { type LogFormat, logFormats } from '../observability/logger.ts'
 import type { StoreSettings } from '../stores/create-store.ts'
 import { type StoreErrorMode, storeErrorModes } from './config/rule.ts'
+import { controlSettings, type RlsControlSettings } from './environment/etcd-settings.ts'
 import { type Environment, refused, Variables } from './environment/read-variable.ts'
 import { redisSettings } from './environment/redis-settings.ts'
 import { variables as known } from './environment/variables.ts'
 import type { ListenAddress, TlsFiles } from './rpc.ts'
-import { type Charging, chargings } from './service/judge.ts'
 
 export interface RlsSettings {
-  /** Where the files of the configuration are. */
+  /** The directory of the configuration files. */
   readonly configDirectory: string
-  /** Whether names in it that begin with a dot are left out. */
+  /** True if files and folders whose names begin with a dot are ignored. */
   readonly ignoresDotFiles: boolean
   readonly mergesDomains: boolean
   readonly needsConfigToBeHealthy: boolean
@@ -24,19 +27,20 @@ export interface RlsSettings {
   readonly grpc: ListenAddress
   readonly http: { readonly host: string; readonly port: number } | undefined
   readonly debug: { readonly host: string; readonly port: number } | undefined
-  /** A listener of its own for `/metrics`; the debug port has it in any case. */
+  /** A separate listener for `/metrics`; the debug port also has it. */
   readonly prometheus: PrometheusSettings | undefined
   readonly tls: TlsFiles | undefined
   readonly transport: Transport
   readonly connectionAgeMs: number
   readonly connectionAgeGraceMs: number
   readonly keepAliveMs: number
+  readonly frameMs: number
   readonly connectionsMax: number
   readonly streamsMax: number
   /** How long `close` waits for calls to end. */
   readonly drainMs: number
-  /** How long the service is unwell before it stops to listen, so that balancers notice. */
-  readonly unwellMs: number
+  /** How long the service reports unhealthy before it closes listeners, for load balancers. */
+  readonly unhealthyMs: number
 
   readonly store: StoreSettings
   readonly perSecondStore: StoreSettings | undefined
@@ -45,9 +49,9 @@ export interface RlsSettings {
   readonly storeDeadlineMs: number
   readonly onStoreError: StoreErrorMode
   readonly charging: Charging
-  /** How late the event loop may be, turn after turn, before calls are shed. */
+  /** The event-loop delay, in every turn, above which calls are refused. */
   readonly overloadDelayMs: number
-  /** Calls in flight at most. */
+  /** The maximum of calls in flight. */
   readonly callsMax: number
 
   readonly isShadowMode: boolean
@@ -58,15 +62,10 @@ export interface RlsSettings {
 
   readonly logLevel: LogLevel
   readonly logFormat: LogFormat
+
+  /** Follows files that are published in etcd, instead of those of the directory. */
+  readonly control: RlsControlSettings | undefined
 }
-
-export const logLevels = ['debug', 'info', 'warn', 'error'] as const
-
-export type LogLevel = (typeof logLevels)[number]
-
-export const logFormats = ['text', 'json'] as const
-
-export type LogFormat = (typeof logFormats)[number]
 
 export const transports = ['own', 'node'] as const
 
@@ -77,6 +76,12 @@ export interface PrometheusSettings {
   readonly port: number
   readonly path: string
 }
+
+/** The settings that do not depend on Envoy's YAML and its stores. */
+export type RlsServerSettings = Omit<
+  RlsSettings,
+  'configDirectory' | 'ignoresDotFiles' | 'mergesDomains' | 'store' | 'perSecondStore' | 'control'
+>
 
 const HOUR_MS = 3_600_000
 
@@ -94,22 +99,24 @@ export const rlsDefaults: Omit<RlsSettings, 'configDirectory'> = {
   connectionAgeMs: 24 * HOUR_MS,
   connectionAgeGraceMs: HOUR_MS,
   keepAliveMs: 60_000,
+  // A TLS handshake and the first frame take a few round trips, a frame of 16 KB one.
+  frameMs: 10_000,
   connectionsMax: 4_096,
   streamsMax: 1_024,
   drainMs: 10_000,
-  unwellMs: 0,
+  unhealthyMs: 0,
   store: { mode: 'memory', addresses: [] },
   perSecondStore: undefined,
   keyPrefix: '',
-  // Envoy waits for 20 ms. A late event loop is given 5 ms more before the store is at fault, and
-  // the rest is for that lateness and the way there and back.
+  // Envoy waits for 20 ms. If the event loop is late, the store gets 5 ms more. The rest is for
+  // that delay and the network.
   storeDeadlineMs: 8,
   onStoreError: 'error',
   charging: 'all-or-nothing',
-  // Envoy waits for 20 ms by default, and longer where operators say so. A loop that is 50 ms late
-  // in every turn answers nearly all of them too late.
+  // Envoy waits for 20 ms by default. If the loop is 50 ms late in every turn, nearly all responses
+  // are too late.
   overloadDelayMs: 50,
-  // A tenth of a second of calls of a process that is at its limit: more would be answered late.
+  // The calls of 0.1 s at the limit of a process: responses to more would be late.
   callsMax: 10_000,
   isShadowMode: false,
   isQuotaMode: false,
@@ -118,18 +125,19 @@ export const rlsDefaults: Omit<RlsSettings, 'configDirectory'> = {
   hasDynamicMetadata: false,
   logLevel: 'warn',
   logFormat: 'text',
+  control: undefined,
 }
 
 export interface EnvironmentSettings {
   readonly settings: RlsSettings
-  /** One line for each variable that is set and has no effect, or not the one expected. */
+  /** One line for each variable that is set and has no effect, or an unexpected one. */
   readonly notes: readonly string[]
 }
 
-/** A timer of Node cannot be set to more than 24 days, and an age is spread by 10 %. */
+/** Timers of Node are limited to 24 days, and an age varies by 10 %. */
 const AGE_MS_MAX = 20 * 86_400_000
 
-/** Go's names for levels, each as one of ours. */
+/** Levels of Go's loggers, mapped to those of Tidegate. */
 const levelNames: Readonly<Record<string, LogLevel>> = {
   trace: 'debug',
   debug: 'debug',
@@ -143,8 +151,11 @@ const levelNames: Readonly<Record<string, LogLevel>> = {
 
 const HEADER_NAME = /^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}$/
 
-/** Throws an error that names the variable, its value and what is allowed. */
-export function rlsSettings(environment: Environment): EnvironmentSettings {
+/**
+ * Throws an error that names the variable, its value and the allowed values. `hasPolicy` is true if
+ * limits and store come from a policy.
+ */
+export function rlsSettings(environment: Environment, hasPolicy = false): EnvironmentSettings {
   const variables = new Variables(environment)
   variables.oneOf('CONFIG_TYPE', 'FILE', ['FILE'])
   variables.oneOf('BACKEND_TYPE', 'redis', ['redis'])
@@ -153,7 +164,7 @@ export function rlsSettings(environment: Environment): EnvironmentSettings {
     ...rlsDefaults,
     ...configurationOf(variables),
     ...listenersOf(variables),
-    ...answersOf(variables),
+    ...responsesOf(variables),
     ...(store === undefined ? undefined : { store }),
     perSecondStore: perSecondStoreOf(variables),
     keyPrefix: variables.text('CACHE_KEY_PREFIX') ?? '',
@@ -161,6 +172,7 @@ export function rlsSettings(environment: Environment): EnvironmentSettings {
     onStoreError: variables.oneOf('TIDEGATE_ON_STORE_ERROR', 'error', storeErrorModes),
     charging: variables.oneOf('TIDEGATE_CHARGE', rlsDefaults.charging, chargings),
     overloadDelayMs: overloadDelayMsOf(variables),
+    control: controlSettings(variables),
   }
   const notes = [...known].flatMap(([name, { state, text, silent }]) => {
     const value = variables.text(name)
@@ -168,7 +180,9 @@ export function rlsSettings(environment: Environment): EnvironmentSettings {
     if (isQuiet || value === undefined || value === silent) return []
     return [`${name} has no effect: ${text}`]
   })
-  if (store === undefined) {
+  if (hasPolicy && store !== undefined) {
+    notes.push('REDIS_URL has no effect: the section store of the policy is used')
+  } else if (!hasPolicy && store === undefined) {
     notes.push('REDIS_URL is not set: counters are kept in the memory of this process')
   }
   return { settings, notes }
@@ -206,7 +220,7 @@ function listenersOf(variables: Variables) {
       rlsDefaults.connectionAgeGraceMs,
     ),
     keepAliveMs: variables.durationMs('TIDEGATE_KEEPALIVE', rlsDefaults.keepAliveMs),
-    unwellMs: variables.durationMs('TIDEGATE_UNHEALTHY', rlsDefaults.unwellMs),
+    unhealthyMs: variables.durationMs('TIDEGATE_UNHEALTHY', rlsDefaults.unhealthyMs),
     drainMs: variables.durationMs('TIDEGATE_DRAIN', rlsDefaults.drainMs),
     logLevel: logLevelOf(variables),
     logFormat: variables.oneOf('LOG_FORMAT', 'text', logFormats),
@@ -262,7 +276,7 @@ function logLevelOf(variables: Variables): LogLevel {
   throw refused('LOG_LEVEL', value, 'debug, info, warn or error')
 }
 
-function answersOf(variables: Variables) {
+function responsesOf(variables: Variables) {
   return {
     isShadowMode: variables.flag('SHADOW_MODE'),
     isQuotaMode: variables.flag('QUOTA_MODE'),
@@ -299,7 +313,7 @@ function overloadDelayMsOf(variables: Variables): number {
   throw refused('TIDEGATE_OVERLOAD_DELAY', `${delayMs} ms`, '1ms to 60s')
 }
 
-/** Redis’s own timeout is one of seconds; a decision has less. */
+/** The timeouts of the reference are seconds long, so they apply only if they are shorter. */
 function deadlineMsOf(variables: Variables): number {
   const deadlineMs = variables.durationMs('TIDEGATE_DEADLINE', rlsDefaults.storeDeadlineMs)
   if (deadlineMs < 1 || deadlineMs > 60_000) {

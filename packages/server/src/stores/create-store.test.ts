@@ -1,10 +1,10 @@
 import { tokenBucket } from 'tidegate'
 import { afterAll, describe, expect, test } from 'vitest'
-import { startCluster } from '../../../../test/servers/cluster.ts'
-import { freePort } from '../../../../test/servers/ports.ts'
-import { startRedis } from '../../../../test/servers/redis.ts'
-import { startSentinel } from '../../../../test/servers/sentinel.ts'
-import { until } from '../../../../test/servers/until.ts'
+import { startCluster } from '../../../../test/support/servers/cluster.ts'
+import { freePort } from '../../../../test/support/servers/ports.ts'
+import { startRedis } from '../../../../test/support/servers/redis.ts'
+import { startSentinel } from '../../../../test/support/servers/sentinel.ts'
+import { until } from '../../../../test/support/servers/until.ts'
 import { createStore, type OpenStore, type StoreSettings } from './create-store.ts'
 
 const stops: (() => Promise<unknown>)[] = []

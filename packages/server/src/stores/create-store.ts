@@ -1,19 +1,20 @@
 /**
- * A store from settings, with its own connections. It opens also while Redis is away: decisions are
- * then made as their limits declare, and by Redis as soon as it is there.
+ * Opens a store from settings, with its own connections. It also opens while Redis is unavailable:
+ * until Redis answers, each limit decides as its `onStoreError` declares.
  */
 
 import type { ConnectionOptions } from 'node:tls'
 import { Cluster, Redis } from 'ioredis'
 import { frontStore, type GuardedOptions, memoryStore, type Store } from 'tidegate'
 import { redisStore } from 'tidegate/redis'
-import type { StoreMode } from '../policy/store-section.ts'
+import type { StoreMode } from '../policy/schema/store-section.ts'
+import { WarmUp } from './warm-up.ts'
 
 export interface StoreSettings {
   readonly mode: StoreMode
   /**
-   * `host:port` of the server, of Sentinels, or of some nodes of the cluster. That of a single
-   * server may be the path of its Unix socket.
+   * `host:port` of the server, of Sentinels, or of nodes of the cluster. For a single server, it
+   * may be the path of a Unix socket.
    */
   readonly addresses: readonly string[]
   readonly sentinelName?: string
@@ -24,6 +25,8 @@ export interface StoreSettings {
   readonly tls?: ConnectionOptions
   readonly prefix?: string
   readonly durability?: 'memory' | 'replicated'
+  /** The slots of a cluster that keys share. */
+  readonly buckets?: number
 }
 
 export interface OpenStore {
@@ -31,15 +34,17 @@ export interface OpenStore {
   readonly store: Store
   /** For people, such as `redis cluster at a:1, b:2`. */
   readonly description: string
-  /** Whether it would answer now, as far as its connection tells. */
+  /** Whether the connection is open. */
   isConnected(): boolean
+  /** Whether the connection is open, and every server has answered since the store was opened. */
+  isReady(): boolean
   /** Resolves when every server has answered; rejects if that takes longer than a second. */
   ready(): Promise<void>
-  /** Gives leases back and closes the connections. */
+  /** Returns leases and closes the connections. */
   close(): Promise<void>
 }
 
-export interface StoreEvents extends GuardedOptions {
+export interface StoreOptions extends GuardedOptions {
   /** Called when a connection fails; the client connects again by itself. */
   readonly onConnectionError?: (error: Error) => void
 }
@@ -50,31 +55,35 @@ const SOCKET_TIMEOUT_MS = 1_000
 /** Long enough to spread many processes, short enough to be back within a second. */
 const RECONNECT_MS_MAX = 500
 
-/** How long closing waits for leases to be given back: their lifetime would do it, too. */
+/** How long closing waits for leases to be returned; those that are not expire by themselves. */
 const CLOSE_MS_MAX = 1_000
 
-/** How long a start waits for Redis, so that the first requests are counted; then it goes on. */
+/** How long a start waits for Redis, so that the first requests are counted. */
 const CONNECT_MS_MAX = 1_000
 
 type Client = Redis | Cluster
 
-export function createStore(settings: StoreSettings, events: StoreEvents = {}): OpenStore {
-  const { onConnectionError, ...guarded } = events
+export function createStore(settings: StoreSettings, options: StoreOptions = {}): OpenStore {
+  const { onConnectionError, ...guarded } = options
   if (settings.mode === 'memory') return openMemory()
   const client = connect(settings)
   client.on('error', (error: Error) => onConnectionError?.(error))
-  const { prefix, durability } = settings
+  const { prefix, durability, buckets } = settings
   const redis = redisStore(client, {
     ...(prefix === undefined ? undefined : { prefix }),
     ...(durability === undefined ? undefined : { durability }),
+    ...(buckets === undefined ? undefined : { buckets }),
   })
   const store = frontStore(redis, guarded)
+  const warmUp = new WarmUp(async () => store.capabilities?.ready?.(CONNECT_MS_MAX))
   return {
     store,
     description: `redis ${settings.mode} at ${settings.addresses.join(', ')}`,
     isConnected: () => client.status === 'ready',
-    ready: async () => store.ready?.(CONNECT_MS_MAX),
+    isReady: () => client.status === 'ready' && warmUp.isDone,
+    ready: () => warmUp.firstAttempt,
     async close() {
+      warmUp.stop()
       await Promise.race([
         Promise.resolve(store.close()).catch(() => undefined),
         timeIsUp(CLOSE_MS_MAX),
@@ -90,12 +99,13 @@ function openMemory(): OpenStore {
     store,
     description: 'memory of this process',
     isConnected: () => true,
+    isReady: () => true,
     ready: async () => undefined,
     close: async () => store.close(),
   }
 }
 
-/** What every connection has: https://github.com/redis/ioredis, and docs/redis.md for the why. */
+/** Options of every connection: https://github.com/redis/ioredis; docs/redis.md has the reasons. */
 function connectionOptions(settings: StoreSettings) {
   const { username, password, database, tls } = settings
   return {
@@ -125,7 +135,7 @@ function connect(settings: StoreSettings): Client {
         retryDelayOnTryAgain: 5,
         clusterRetryStrategy: reconnectMs,
         redisOptions: options,
-        // Certificates name hosts, and a cluster tells addresses.
+        // Certificates are for host names, and a cluster announces addresses.
         ...(settings.tls === undefined ? undefined : { dnsLookup: asGiven }),
       })
     case 'sentinel':

@@ -1,19 +1,18 @@
-/** From the section `store` of a policy to the settings of a store: reads secrets and files. */
+/** Turns the section `store` of a policy into settings of a store: reads secrets and files. */
 
-import { readFileSync } from 'node:fs'
-import { resolve } from 'node:path'
 import type { ConnectionOptions } from 'node:tls'
-import type { ReadSecret } from '../policy/secrets.ts'
-import type { StoreSection } from '../policy/store-section.ts'
+import type { ReadSecret } from '../config/secrets.ts'
+import { readTlsFiles } from '../config/tls-files.ts'
+import type { StoreSection } from '../policy/schema/store-section.ts'
 import type { StoreSettings } from './create-store.ts'
 
-/** `folder` is where relative file names begin: that of the policy file. */
+/** `folder` is where relative file names begin: the folder of the policy file. */
 export function storeSettings(
   section: StoreSection,
   readSecret: ReadSecret,
   folder: string,
 ): StoreSettings {
-  const { sentinelName, username, database, prefix, durability } = section
+  const { sentinelName, username, database, prefix, durability, buckets } = section
   const password = section.password && readSecret(section.password, 'store.password')
   const sentinelPassword =
     section.sentinelPassword && readSecret(section.sentinelPassword, 'store.sentinelPassword')
@@ -23,6 +22,7 @@ export function storeSettings(
     addresses: section.addresses ?? [],
     prefix,
     durability,
+    ...(buckets === undefined ? undefined : { buckets }),
     ...(sentinelName === undefined ? undefined : { sentinelName }),
     ...(username === undefined ? undefined : { username }),
     ...(database === undefined ? undefined : { database }),
@@ -34,11 +34,8 @@ export function storeSettings(
 
 function tlsOptions(tls: NonNullable<StoreSection['tls']>, folder: string): ConnectionOptions {
   if (tls === true) return {}
-  const read = (file: string) => readFileSync(resolve(folder, file))
   return {
-    ...(tls.ca === undefined ? undefined : { ca: read(tls.ca) }),
-    ...(tls.cert === undefined ? undefined : { cert: read(tls.cert) }),
-    ...(tls.key === undefined ? undefined : { key: read(tls.key) }),
+    ...readTlsFiles(tls, folder),
     ...(tls.serverName === undefined ? undefined : { servername: tls.serverName }),
   }
 }

@@ -1,6 +1,6 @@
 /**
- * The contract of an algorithm: a pure function from what is stored, what is asked and the time to
- * what is answered and what is to be stored. No clock, no I/O, no mutation that a caller can see.
+ * The contract of an algorithm: a pure function from a stored state, a cost and the time to a
+ * decision and the state to store. No clock, no I/O, no mutation that a caller can see.
  *
  * Invariant: after a charge, the state stops mattering exactly `resetAfterMs` later, so that a
  * store may forget it at `now + resetAfterMs` and an absent state means that nothing is used.
@@ -18,10 +18,10 @@ export const algorithmNames = [
 
 export type AlgorithmName = (typeof algorithmNames)[number]
 
-export interface Judgement<State> {
+export interface ChargeResult<State> {
   /**
-   * What to store. A denied request is not in it; it differs from the state before only where that
-   * came from the future (the clock jumped back) and was brought to the present.
+   * The state to store. After a denial it differs from the state before only if that came from the
+   * future (the clock jumped back) and was brought to the present.
    */
   readonly state: State | undefined
   readonly decision: Decision
@@ -29,9 +29,9 @@ export interface Judgement<State> {
 
 export interface Algorithm<Params, State> {
   /**
-   * Judges and charges `cost` whole units at `now` (whole milliseconds). A cost of 0 asks for
-   * nothing, is always allowed, and tells what is left. `held` units are set aside by open
-   * reservations and cannot be had.
+   * Decides about `cost` whole units at `now` (whole milliseconds), and charges them if allowed. A
+   * cost of 0 is always allowed, and returns the units that are left. `held` units are set aside by
+   * open reservations and are not available.
    */
   charge(
     state: State | undefined,
@@ -39,10 +39,10 @@ export interface Algorithm<Params, State> {
     now: number,
     params: Params,
     held: number,
-  ): Judgement<State>
+  ): ChargeResult<State>
 
   /**
-   * Adds `units` without asking (an overdraft of a commit), or takes them back where negative (a
+   * Adds `units` without a decision (an overdraft of a commit), or takes them back if negative (a
    * refund), never below nothing used.
    */
   adjust(state: State | undefined, units: number, now: number, params: Params): State | undefined

@@ -1,9 +1,9 @@
 /**
- * Concurrency: at most `limit` in flight. Everything in flight is a hold (see holds.ts), so there
- * is no state here: what is held cannot be had, and a hold that is never released expires.
+ * Concurrency: at most `limit` in flight. Everything in flight is a hold (see holds.ts), so this
+ * algorithm has no state. Held units are not available, and a hold that is never released expires.
  */
 
-import type { Algorithm, Judgement } from './algorithm.ts'
+import type { Algorithm, ChargeResult } from './algorithm.ts'
 
 export interface ConcurrencyParams {
   readonly algorithm: 'concurrency'
@@ -12,7 +12,7 @@ export interface ConcurrencyParams {
 }
 
 export const concurrency: Algorithm<ConcurrencyParams, never> = {
-  charge(_state, cost, _now, params, held): Judgement<never> {
+  charge(_state, cost, _now, params, held): ChargeResult<never> {
     const left = params.limit - held
     const allowed = cost <= left || cost === 0
     return {
@@ -25,6 +25,7 @@ export const concurrency: Algorithm<ConcurrencyParams, never> = {
         resetAfterMs: 0,
         granted: allowed ? cost : 0,
         degraded: null,
+        source: 'store',
       },
     }
   },

@@ -6,7 +6,7 @@
  * instant. The other algorithms do not have this boundary burst.
  */
 
-import type { Algorithm, Judgement } from './algorithm.ts'
+import type { Algorithm, ChargeResult } from './algorithm.ts'
 import { type Calendar, calendarWindow } from './calendar.ts'
 
 export interface FixedWindowParams {
@@ -28,7 +28,7 @@ export interface Window {
 }
 
 export const fixedWindow: Algorithm<FixedWindowParams, FixedWindowState> = {
-  charge(state, cost, now, params, held): Judgement<FixedWindowState> {
+  charge(state, cost, now, params, held): ChargeResult<FixedWindowState> {
     const { startMs, endMs } = windowAt(now, params)
     const capacity = params.limit - held
     const count = countAt(state, startMs)
@@ -45,6 +45,7 @@ export const fixedWindow: Algorithm<FixedWindowParams, FixedWindowState> = {
         resetAfterMs: after > 0 ? endMs - now : 0,
         granted: allowed ? cost : 0,
         degraded: null,
+        source: 'store',
       },
     }
   },

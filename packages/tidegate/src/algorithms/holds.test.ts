@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
-import { fc } from '../../../../test/fast-check.ts'
+import { fc } from '../../../../test/support/fast-check.ts'
 import { concurrency } from './concurrency.ts'
-import { addHold, chargeBeside, dropHold, type Holds, openHolds } from './holds.ts'
+import { addHold, chargeWithHolds, dropHold, type Holds, openHolds } from './holds.ts'
 import { tokenBucket, tokenBucketParams } from './token-bucket.ts'
 
 const hold = (id: string, units: number, expiresAt: number) => ({
@@ -37,7 +37,7 @@ describe('holds', () => {
     const { state } = tokenBucket.charge(undefined, 2, 0, limit, 0)
     const holds = [hold('a', 5, 50), hold('b', 3, 500)]
     const retry = (cost: number) =>
-      chargeBeside(tokenBucket, state, holds, cost, 0, limit).decision.retryAfterMs
+      chargeWithHolds(tokenBucket, state, holds, cost, 0, limit).decision.retryAfterMs
     expect(retry(1)).toBe(50)
     expect(retry(5)).toBe(50)
     expect(retry(6)).toBe(100)
@@ -49,7 +49,7 @@ describe('holds', () => {
   it('are all there is in a concurrency limit', () => {
     const limit = { algorithm: 'concurrency' as const, limit: 2, ttlMs: 1_000 }
     const holds = [hold('a', 1, 300), hold('b', 1, 700)]
-    const { decision } = chargeBeside(concurrency, undefined, holds, 1, 0, limit)
+    const { decision } = chargeWithHolds(concurrency, undefined, holds, 1, 0, limit)
     const full = { allowed: false, remaining: 0, retryAfterMs: 300, resetAfterMs: 700 }
     expect(decision).toMatchObject(full)
   })
@@ -74,7 +74,7 @@ describe('holds', () => {
             .map(({ units, expiresAt }, at) => hold(String(at), units, expiresAt))
             .reduce(addHold, [] as Holds)
           const at = (now: number) =>
-            chargeBeside(tokenBucket, state, openHolds(holds, now), cost, now, limit).decision
+            chargeWithHolds(tokenBucket, state, openHolds(holds, now), cost, now, limit).decision
           const { allowed, retryAfterMs } = at(0)
           if (allowed) return
           expect(at(retryAfterMs).allowed).toBe(true)

@@ -1,14 +1,14 @@
 /**
- * Holds: units set aside for a while. A reservation is a hold that is later replaced by what was
- * really spent, or dropped; a concurrency slot is a hold of one unit. A hold that nobody settles
- * expires.
+ * Holds: units set aside for a while. A reservation is a hold that is later replaced by the units
+ * that were really spent, or dropped. A concurrency slot is a hold of one unit. A hold that is not
+ * settled expires.
  *
- * Held units cannot be had by anybody else and do not drain; they are charged when they are
- * committed. So a commit in a later window counts in that window, and no refund is ever needed that
- * could give back what time has already given back.
+ * Other callers cannot have held units, and these do not drain; they are charged by the commit. So
+ * a commit in a later window counts in that window, and a refund never gives back units that time
+ * has already given back.
  */
 
-import type { Algorithm, Judgement } from './algorithm.ts'
+import type { Algorithm, ChargeResult } from './algorithm.ts'
 
 export interface Hold {
   readonly id: string
@@ -17,12 +17,12 @@ export interface Hold {
   readonly expiresAt: number
 }
 
-/** What the id of a lease begins with. */
+/** The first character of the id of a lease. */
 export const LEASE_MARK = '!'
 
 /**
- * A lease is a hold that is charged when its time is over, instead of dropped: its holder may have
- * spent all of it and died.
+ * A lease is a hold that is charged when it expires, instead of dropped: its holder may have spent
+ * all of it and died.
  */
 export function isLease({ id }: Hold): boolean {
   return id.startsWith(LEASE_MARK)
@@ -38,7 +38,7 @@ export type Holds = readonly Hold[]
  */
 export const HOLDS_MAX = 10_000
 
-/** Without the expired, and with none that lasts longer from `now` than it was granted for. */
+/** Drops expired holds, and shortens those that would last longer than their `ttlMs` from `now`. */
 export function openHolds(holds: Holds, now: number): Holds {
   const isCurrent = (hold: Hold) => hold.expiresAt > now && hold.expiresAt - hold.ttlMs <= now
   if (holds.every(isCurrent)) return holds
@@ -48,8 +48,8 @@ export function openHolds(holds: Holds, now: number): Holds {
     .sort((a, b) => a.expiresAt - b.expiresAt)
 }
 
-/** What is used and held by now: leases whose time is over are used from that moment on. */
-export function presentOf<Params, State>(
+/** The state and the holds at `now`: expired leases are charged as of their expiry. */
+export function expireHolds<Params, State>(
   algorithm: Algorithm<Params, State>,
   state: State | undefined,
   holds: Holds,
@@ -81,7 +81,15 @@ export function dropHold(holds: Holds, id: string): Holds {
   return holds.filter((hold) => hold.id !== id)
 }
 
-/** When none matters any more: a lease still does for `leaseMs` after it was charged. */
+/** Prolongs the hold of an id from now on; undefined if it is not open. */
+export function renewHold(holds: Holds, id: string, ttlMs: number, now: number): Holds | undefined {
+  const others = dropHold(holds, id)
+  if (others.length === holds.length) return undefined
+  const units = heldUnits(holds) - heldUnits(others)
+  return addHold(others, { id, units, ttlMs, expiresAt: now + ttlMs })
+}
+
+/** Time until no hold matters any more. A lease matters for `leaseMs` after its expiry. */
 function lastMs(holds: Holds, now: number, leaseMs: number): number {
   let last = now
   for (const hold of holds) {
@@ -91,11 +99,11 @@ function lastMs(holds: Holds, now: number, leaseMs: number): number {
 }
 
 /**
- * Judges `cost` beside open holds. The retry time is exact also where it is the expiry of a hold
- * that makes room: it looks at each interval between two expiries, in which what is held is
- * constant. `leaseMs` is how long what was used of a whole lease can matter.
+ * Decides about `cost` with open holds. The retry time is exact also if the expiry of a hold makes
+ * room: the search goes through the intervals between two expiries, in which the number of held
+ * units is constant. `leaseMs` is how long the units of a whole lease can matter.
  */
-export function chargeBeside<Params, State>(
+export function chargeWithHolds<Params, State>(
   algorithm: Algorithm<Params, State>,
   state: State | undefined,
   holds: Holds,
@@ -103,18 +111,18 @@ export function chargeBeside<Params, State>(
   now: number,
   params: Params,
   leaseMs = 0,
-): Judgement<State> {
+): ChargeResult<State> {
   const held = heldUnits(holds)
-  const judged = algorithm.charge(state, cost, now, params, held)
-  const { decision } = judged
+  const charged = algorithm.charge(state, cost, now, params, held)
+  const { decision } = charged
   const resetAfterMs = Math.max(decision.resetAfterMs, lastMs(holds, now, leaseMs))
   const retryAfterMs = decision.allowed
     ? 0
-    : retryBeside(algorithm, state, holds, held, cost, now, params)
-  return { state: judged.state, decision: { ...decision, retryAfterMs, resetAfterMs } }
+    : retryWithHolds(algorithm, state, holds, held, cost, now, params)
+  return { state: charged.state, decision: { ...decision, retryAfterMs, resetAfterMs } }
 }
 
-function retryBeside<Params, State>(
+function retryWithHolds<Params, State>(
   algorithm: Algorithm<Params, State>,
   state: State | undefined,
   holds: Holds,

@@ -1,4 +1,4 @@
-/** A limit is an algorithm and its parameters; every algorithm is found here by its name. */
+/** A limit is an algorithm and its parameters. This file finds an algorithm by its name. */
 
 import type { FailureMode, OverloadMode } from '../decision.ts'
 import type { Algorithm, AlgorithmName } from './algorithm.ts'
@@ -11,21 +11,21 @@ import { type TokenBucketParams, tokenBucket } from './token-bucket.ts'
 export type Limit = Readonly<
   TokenBucketParams | SlidingWindowParams | SlidingLogParams | FixedWindowParams | ConcurrencyParams
 > & {
-  /** What holds while the store does not answer; where absent, what the limiter says. */
+  /** Applies while the store does not answer. Default: the limiter's. */
   readonly onStoreError?: FailureMode
-  /** What holds for calls that the store cannot judge in time; if absent, the limiter decides. */
+  /** Applies to calls that the store cannot decide in time. Default: the limiter's. */
   readonly onOverload?: OverloadMode
-  /** Whether every decision is the store's own; where absent, hot keys may be answered here. */
+  /** How exact decisions are. Default: `leased`. */
   readonly accuracy?: Accuracy
-  /** Into how many parts its counters are divided, over several servers. */
+  /** Number of parts of each counter, on several servers. Default: 1. */
   readonly split?: number
 }
 
 /**
- * `exact`: every decision is made by the store. `leased`: the same limits, never exceeded, but a
- * process may answer for hot keys itself, from units that the store has set aside for it. `synced`:
- * every process counts by itself and tells the store ten times a second; the limit may be exceeded
- * by what comes in between.
+ * `exact`: the store makes every decision. `leased`: a process may decide about hot keys itself,
+ * from units that the store has set aside for it; the limit is never exceeded. `synced`: every
+ * process counts by itself and reports to the store ten times a second; the limit may be exceeded
+ * by the requests between two reports.
  */
 export const accuracies = ['exact', 'leased', 'synced'] as const
 
@@ -34,28 +34,30 @@ export type Accuracy = (typeof accuracies)[number]
 const algorithms = { tokenBucket, slidingWindow, slidingLog, fixedWindow, concurrency }
 
 /**
- * The algorithm of that name. Its parameters and state are erased here: a counter is kept under its
- * algorithm's name, so that a state only ever meets the algorithm that made it.
+ * The algorithm of that name, without the types of its parameters and state. A counter is kept
+ * under its algorithm's name, so that a state only ever meets the algorithm that made it.
  */
 export function algorithmNamed(name: AlgorithmName): Algorithm<Limit, object> {
   return algorithms[name] as unknown as Algorithm<Limit, object>
 }
 
-/** The most units that can be had at once. */
-export function mostOf(limit: Limit): number {
+/** Capacity: the largest cost that can be granted at once. */
+export function capacityOf(limit: Limit): number {
   return limit.algorithm === 'tokenBucket' ? limit.burst : limit.limit
 }
 
 const MONTH_MS_MAX = 31 * 86_400_000
 
-/** For what never drains, because its limit is 0 now. */
-const LASTS_MS_MAX = 400 * 86_400_000
+/** For a state that never drains, because its limit is 0 now. */
+const LIFETIME_MS_MAX = 400 * 86_400_000
 
-/** The longest time that units used of a limit, up to all of it, can matter. */
-export function lastsMs(limit: Limit): number {
+/** The longest time that used units of a limit, up to all of it, can matter. */
+export function lifetimeMs(limit: Limit): number {
   switch (limit.algorithm) {
     case 'tokenBucket':
-      return limit.limit === 0 ? LASTS_MS_MAX : Math.ceil((limit.burst * limit.perMs) / limit.limit)
+      return limit.limit === 0
+        ? LIFETIME_MS_MAX
+        : Math.ceil((limit.burst * limit.perMs) / limit.limit)
     case 'slidingWindow':
       return 2 * limit.perMs
     case 'slidingLog':

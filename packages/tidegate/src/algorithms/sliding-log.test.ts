@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { fc } from '../../../../test/fast-check.ts'
+import { fc } from '../../../../test/support/fast-check.ts'
 import { logBytes, logEntries, type SlidingLogState, slidingLog } from './sliding-log.ts'
 import { runTable, untilAdmitted } from './table-contract.ts'
 

@@ -9,7 +9,7 @@
  * already been appended there, so that an old state never changes.
  */
 
-import type { Algorithm, Judgement } from './algorithm.ts'
+import type { Algorithm, ChargeResult } from './algorithm.ts'
 
 export interface SlidingLogParams {
   readonly algorithm: 'slidingLog'
@@ -43,7 +43,7 @@ const CAPACITY_MIN = 4
 const CAPACITY_SLACK = 1.25
 
 export const slidingLog: Algorithm<SlidingLogParams, SlidingLogState> = {
-  charge(state, cost, now, params, held): Judgement<SlidingLogState> {
+  charge(state, cost, now, params, held): ChargeResult<SlidingLogState> {
     const live = trim(state, now, params)
     const capacity = params.limit - held
     const allowed = live.total + cost <= capacity || cost === 0
@@ -58,6 +58,7 @@ export const slidingLog: Algorithm<SlidingLogParams, SlidingLogState> = {
         resetAfterMs: after.total > 0 ? timeAt(after, after.end - 1) + params.perMs - now : 0,
         granted: allowed ? cost : 0,
         degraded: null,
+        source: 'store',
       },
     }
   },
@@ -83,7 +84,7 @@ export function logBytes(state: SlidingLogState): number {
   return state.entries.times.byteLength + state.entries.costs.byteLength
 }
 
-/** Without what has left the window, and with nothing from the future. */
+/** Drops entries that have left the window, and moves entries from the future to `now`. */
 function trim(
   state: SlidingLogState | undefined,
   now: number,
@@ -100,7 +101,7 @@ function trim(
   return isAhead ? bringToPresent(live, now) : live
 }
 
-/** The clock jumped back: what lies ahead of it happened, as far as anyone can tell, just now. */
+/** The clock jumped back: entries ahead of it count as of now. */
 function bringToPresent(state: SlidingLogState, now: number): SlidingLogState {
   const copy = copyOf(state)
   for (let at = copy.end - 1; at >= 0 && timeAt(copy, at) > now; at--) copy.entries.times[at] = now
@@ -129,7 +130,7 @@ function append(state: SlidingLogState, time: number, cost: number): SlidingLogS
   return { ...target, end: target.end + 1, total: target.total + Math.min(cost, LOG_COST_MAX) }
 }
 
-/** Takes back the newest first: what was admitted last is what a refund undoes. */
+/** Takes back the newest entries first: a refund undoes the latest admissions. */
 function takeBack(state: SlidingLogState, units: number): SlidingLogState {
   const copy = copyOf(state)
   let { end, total } = copy

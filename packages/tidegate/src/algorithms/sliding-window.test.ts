@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { fc } from '../../../../test/fast-check.ts'
+import { fc } from '../../../../test/support/fast-check.ts'
 import { type SlidingWindowState, slidingWindow } from './sliding-window.ts'
 import { runTable, untilAdmitted } from './table-contract.ts'
 

@@ -4,11 +4,11 @@
  *
  * It promises that the weighted sum never exceeds `limit`: 80 in the previous window, half of which
  * has passed, and 30 in this one are 80 × 0.5 + 30 = 70. The true count of a trailing window may
- * differ from the weighted one where the previous window was not evenly filled; `slidingLog` is
+ * differ from the weighted one if the previous window was not evenly filled; `slidingLog` is
  * exact. All arithmetic is on whole numbers, in units of 1/perMs.
  */
 
-import type { Algorithm, Judgement } from './algorithm.ts'
+import type { Algorithm, ChargeResult } from './algorithm.ts'
 
 export interface SlidingWindowParams {
   readonly algorithm: 'slidingWindow'
@@ -24,7 +24,7 @@ export interface SlidingWindowState {
 }
 
 export const slidingWindow: Algorithm<SlidingWindowParams, SlidingWindowState> = {
-  charge(state, cost, now, params, held): Judgement<SlidingWindowState> {
+  charge(state, cost, now, params, held): ChargeResult<SlidingWindowState> {
     const rolled = rollTo(state, now, params)
     const capacity = params.limit - held
     const allowed = weighted(rolled, now, params) <= (capacity - cost) * params.perMs || cost === 0
@@ -41,6 +41,7 @@ export const slidingWindow: Algorithm<SlidingWindowParams, SlidingWindowState> =
         resetAfterMs: resetMs(after, now, params),
         granted: allowed ? cost : 0,
         degraded: null,
+        source: 'store',
       },
     }
   },

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { fc } from '../../../../test/fast-check.ts'
+import { fc } from '../../../../test/support/fast-check.ts'
 import { type Row, runTable, untilAdmitted } from './table-contract.ts'
 import { type TokenBucketState, tokenBucket, tokenBucketParams } from './token-bucket.ts'
 
@@ -21,7 +21,7 @@ const tables: Record<string, { params: typeof tenPerSecond; rows: Row[] }> = {
       [2_000, 0, true, 10, 0, 0],
     ],
   },
-  'a third of a second per token, which is no whole number of milliseconds': {
+  'a third of a second per token, which is not a whole number of milliseconds': {
     params: threePerSecond,
     rows: [
       [0, 3, true, 0, 0, 1_000],

@@ -1,16 +1,16 @@
 /**
  * Token bucket: refills continuously at `limit / per`, holds `burst`.
  *
- * It stores what has been used, not what is left, so that an absent state is a full bucket and a
- * limit that is raised or lowered takes effect on the next request. In any interval T it admits at
- * most `burst + limit × T / per`.
+ * It stores the tokens that were used, not those that are left. So an absent state is a full
+ * bucket, and a limit that is raised or lowered takes effect on the next request. In any interval T
+ * it admits at most `burst + limit × T / per`.
  *
  * All arithmetic is on whole numbers: a token is `unitsPerToken` units, and a millisecond drains
  * `unitsPerMs` of them, so that nothing is ever rounded away.
  */
 
 import type { Decision } from '../decision.ts'
-import type { Algorithm, Judgement } from './algorithm.ts'
+import type { Algorithm, ChargeResult } from './algorithm.ts'
 
 export interface TokenBucketParams {
   readonly algorithm: 'tokenBucket'
@@ -21,7 +21,7 @@ export interface TokenBucketParams {
   readonly unitsPerMs: number
 }
 
-/** So many whole tokens were used at that moment, and have been draining since. */
+/** `used` whole tokens at `time`; they have drained since. */
 export interface TokenBucketState {
   readonly used: number
   /** The moment in milliseconds, and the part of the next one in units of the drain. */
@@ -42,7 +42,7 @@ export function tokenBucketParams(limit: number, perMs: number, burst: number): 
 }
 
 export const tokenBucket: Algorithm<TokenBucketParams, TokenBucketState> = {
-  charge(state, cost, now, params, held): Judgement<TokenBucketState> {
+  charge(state, cost, now, params, held): ChargeResult<TokenBucketState> {
     const { unitsPerToken, burst } = params
     const level = levelAt(state, now, params)
     const wanted = level + cost * unitsPerToken
@@ -61,7 +61,7 @@ export const tokenBucket: Algorithm<TokenBucketParams, TokenBucketState> = {
   },
 }
 
-/** The decision on a cost, given the level in units that it has led to. */
+/** The decision about a cost, given the level in units after it. */
 export function bucketDecision(
   allowed: boolean,
   level: number,
@@ -83,12 +83,13 @@ export function bucketDecision(
     resetAfterMs: drainMs(level, params),
     granted: allowed ? cost : 0,
     degraded: null,
+    source: 'store',
   }
 }
 
 /**
- * The level now, in units. Before the state's moment it was higher by what has drained since, up to
- * full. Under another limit than the state was written, the same tokens drain at the other rate.
+ * The level at `now`, in units. Before the state's time it was higher by the units that have
+ * drained since, up to a full bucket. If the limit has changed, tokens drain at the new rate.
  */
 function levelAt(state: TokenBucketState | undefined, now: number, params: TokenBucketParams) {
   if (state === undefined) return 0
@@ -99,7 +100,7 @@ function levelAt(state: TokenBucketState | undefined, now: number, params: Token
   return Math.min(level, Math.max(used, burst * unitsPerToken))
 }
 
-/** The level as whole tokens: it was that many a little while ago. */
+/** The level as whole tokens, and the time at which it was that many. */
 function stateOf(level: number, now: number, params: TokenBucketParams): TokenBucketState {
   const used = Math.ceil(level / params.unitsPerToken)
   const drained = used * params.unitsPerToken - level

@@ -30,7 +30,7 @@ describe('the IP of a client', () => {
   const trustProxy = ['10.0.0.0/8', '192.168.1.1', '2001:db8:ffff::/48', '::1', 'fe80::/10']
 
   it.each([
-    // Nobody is believed but a proxy.
+    // Only a proxy is believed.
     ['192.0.2.1', '198.51.100.7', '192.0.2.1'],
     ['10.0.0.1', undefined, '10.0.0.1'],
     ['10.0.0.1', '', '10.0.0.1'],
@@ -53,7 +53,7 @@ describe('the IP of a client', () => {
     ['10.0.0.1', '[2001:db8::1]', '2001:db8::/64'],
     ['10.0.0.1', '2001:db8::1%eth0', '2001:db8::/64'],
     ['10.0.0.1', '192.0.2.1, [::1]:80', '192.0.2.1'],
-    // What is no address ends the walk at the last that was one.
+    // An entry that is not an address ends the walk at the address before it.
     ['10.0.0.1', 'unknown', '10.0.0.1'],
     ['10.0.0.1', '192.0.2.1, unknown, 10.2.2.2', '10.2.2.2'],
     ['10.0.0.1', '192.0.2.1,', '10.0.0.1'],

@@ -1,14 +1,14 @@
 /**
- * Who is asking, as an IP address. By default that is the peer of the socket and nothing that the
+ * The IP address of the client. By default that is the peer of the socket and nothing that the
  * client wrote. `X-Forwarded-For` counts only as far as trusted proxies wrote it: it is read from
  * the right, where the nearest proxy appends, and never from the left, where a client can put
  * whatever it likes.
  */
 
-import { BlockList } from 'node:net'
 import { invalid } from '../errors.ts'
-import { checkWhole } from '../policy/options.ts'
+import { checkWhole } from '../options.ts'
 import { type IpAddress, ipKey, parseIp } from './ip-address.ts'
+import { IpNetworks } from './ip-networks.ts'
 
 export interface ClientIpOptions {
   /**
@@ -69,14 +69,13 @@ function pickBy(trustProxy: readonly string[] | number, path: string): Pick {
 }
 
 /** The nearest address that is none of our proxies; where all are, the furthest. */
-function firstOutside(trusted: BlockList): Pick {
-  const isTrusted = (ip: IpAddress) => trusted.check(ip.text, ip.family)
+function firstOutside(trusted: IpNetworks): Pick {
   return (peer, forwarded) => {
-    if (peer === undefined || !isTrusted(peer)) return peer
+    if (peer === undefined || !trusted.has(peer)) return peer
     let client = peer
     for (const ip of forwarded()) {
       client = ip
-      if (!isTrusted(ip)) break
+      if (!trusted.has(ip)) break
     }
     return client
   }
@@ -96,7 +95,7 @@ function afterHops(hops: number): Pick {
   }
 }
 
-/** Ends at the first entry that is no address: what stands left of it is hearsay. */
+/** Ends at the first entry that is not an address: entries to the left of it are not trusted. */
 function* nearestFirst(field: string | undefined): Generator<IpAddress> {
   let end = field?.length ?? -1
   for (let hops = 0; field !== undefined && end >= 0 && hops < HOPS_MAX; hops++) {
@@ -118,8 +117,8 @@ export function withoutPort(entry: string): string {
   return colonAt !== -1 && colonAt === entry.lastIndexOf(':') ? entry.slice(0, colonAt) : entry
 }
 
-function trustedList(entries: readonly unknown[], path: string): BlockList {
-  const list = new BlockList()
+function trustedList(entries: readonly unknown[], path: string): IpNetworks {
+  const list = new IpNetworks()
   for (const [at, entry] of entries.entries()) {
     if (typeof entry !== 'string') throw badProxy(`${path}[${at}]`, entry)
     addTrusted(list, entry, `${path}[${at}]`)
@@ -127,19 +126,19 @@ function trustedList(entries: readonly unknown[], path: string): BlockList {
   return list
 }
 
-function addTrusted(list: BlockList, entry: string, path: string): void {
+function addTrusted(list: IpNetworks, entry: string, path: string): void {
   const [address = '', prefix, ...rest] = entry.split('/')
   const ip = parseIp(address)
   if (ip === undefined || rest.length > 0) throw badProxy(path, entry)
+  const bits = ip.family === 'ipv4' ? 32 : 128
   if (prefix === undefined) {
-    list.addAddress(ip.text, ip.family)
+    list.add(ip, bits)
     return
   }
   // The prefix of an IPv4 that is written as IPv6 would count other bits than ours.
   const isPlain = address.includes(':') === (ip.family === 'ipv6')
-  const bits = ip.family === 'ipv4' ? 32 : 128
   if (!isPlain || !/^\d{1,3}$/.test(prefix) || Number(prefix) > bits) throw badProxy(path, entry)
-  list.addSubnet(ip.text, Number(prefix), ip.family)
+  list.add(ip, Number(prefix))
 }
 
 function badProxy(path: string, value: unknown) {

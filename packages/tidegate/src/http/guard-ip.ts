@@ -6,6 +6,7 @@
  * that makes all clients one, so the first such field is a process warning.
  */
 
+import { emitWarning } from '../runtime.ts'
 import {
   type AddressSource,
   type ClientIp,
@@ -46,7 +47,8 @@ function warn(): void {
   const message =
     'A request has X-Forwarded-For, but no proxy is trusted, so all clients behind a proxy share ' +
     'one counter. Set trustProxy of the middleware to the addresses of your proxies, or use the ' +
-    'setting of your framework ("trust proxy" of Express, trustProxy of Fastify, proxy of Koa). ' +
+    'setting of your framework ("trust proxy" of Express, trustProxy of Fastify with addresses, ' +
+    'proxy of Koa). ' +
     'Without a proxy in front, set trustProxy: 0.'
-  process.emitWarning(message, { type: 'TidegateWarning', code: 'wrong-use' })
+  emitWarning(message, 'wrong-use')
 }

@@ -7,22 +7,11 @@ import type { Limit } from '../algorithms/limit.ts'
 import { type Clock, systemClock } from '../clock.ts'
 import type { Decision } from '../decision.ts'
 import { invalid, TidegateError } from '../errors.ts'
-import {
-  type ContextOptions,
-  type CostOptions,
-  createLimiter,
-  type Evaluation,
-  type LimiterOptions,
-} from '../limiter.ts'
-import { limitName } from '../policy/limit-text.ts'
-import type { LimitRule } from '../policy/limits.ts'
-import {
-  checkBoolean,
-  checkFunction,
-  checkOneOf,
-  checkOptions,
-  checkWhole,
-} from '../policy/options.ts'
+import { createLimiter } from '../limiter/create-limiter.ts'
+import type { Evaluation, LimiterOptions } from '../limiter/limiter.ts'
+import { limitName } from '../limits/limit-text.ts'
+import type { LimitRule } from '../limits/limits.ts'
+import { checkBoolean, checkFunction, checkOneOf, checkOptions, checkWhole } from '../options.ts'
 import type { ClientIpOptions } from './client-ip.ts'
 import { type HeaderDialect, headerDialects } from './headers.ts'
 
@@ -44,8 +33,11 @@ export type FoundKeys =
 export interface GuardLimiter<Request> {
   readonly names: readonly string[]
   readonly layered: boolean
-  evaluate(keys: Keys, options?: CostOptions<Request>): Promise<Evaluation<Decision>>
-  refund(keys: Keys, cost?: number, options?: ContextOptions<Request>): Promise<Decision>
+  evaluate(
+    keys: Keys,
+    options: { readonly cost: number; readonly context: Request },
+  ): Promise<Evaluation<Decision>>
+  refund(keys: Keys, cost: number, options: { readonly context: Request }): Promise<Decision>
 }
 
 /** How the limiter treats a remote store; only with `limit` or `limits`. */
@@ -131,7 +123,7 @@ export const OPTIONS_PATH = 'tidegate'
 /** The options that one middleware has beside those of all: functions, or one of several texts. */
 export type OwnOptions = Readonly<Record<string, 'function' | readonly string[]>>
 
-/** Refuses options that nobody would read, and those of one middleware that do not fit. */
+/** Refuses unknown options, and invalid options of one middleware. */
 export function checkGuardOptions(options: object, own: OwnOptions): void {
   checkOptions(options, OPTIONS_PATH, [...known, ...Object.keys(own)])
   const shapes: OwnOptions = { handler: 'function', ...own }
@@ -232,7 +224,7 @@ function given<O extends object, K extends keyof O>(options: O, names: readonly 
   }
 }
 
-/** An option that nobody would read beside the others. */
+/** Refuses an option that has no effect with the others. */
 function refuseBeside(value: unknown, path: string, allowed: string): void {
   if (value !== undefined) throw invalid('invalid-option', { path, value, allowed })
 }

@@ -1,9 +1,11 @@
 import { describe, expect, it } from 'vitest'
 import type { LayeredDecision } from '../decision.ts'
 import { TidegateError } from '../errors.ts'
-import { createLimiter } from '../limiter.ts'
+import { createLimiter } from '../limiter/create-limiter.ts'
+import { concurrency, fixedWindow } from '../limits/limits.ts'
 import type { LimiterEvent } from '../observer.ts'
-import { concurrency, fixedWindow } from '../policy/limits.ts'
+import { chargeOneAsGroup } from '../stores/charge-one.ts'
+import { frontStore } from '../stores/front-store.ts'
 import { memoryStore } from '../stores/memory/memory-store.ts'
 import { createGuard } from './guard.ts'
 import type { FoundKeys, GuardOptions } from './guard-options.ts'
@@ -33,7 +35,7 @@ function spy(names?: readonly string[]) {
 
 async function keysFor(found: FoundKeys, names?: readonly string[]): Promise<unknown> {
   const { calls, limiter } = spy(names)
-  await createGuard({ limiter, key: () => found }, source).judge({})
+  await createGuard({ limiter, key: () => found }, source).evaluate({})
   return calls[0]
 }
 
@@ -80,7 +82,7 @@ describe('the key of a guard', () => {
     expect(await keysFor(found, ['org', 'user'])).toEqual(keys)
   })
 
-  it('is refused where it is no text', async () => {
+  it('is refused if it is not a text', async () => {
     const found = 42 as unknown as string
     await expect(keysFor(found)).rejects.toMatchObject({ code: 'invalid-key', path: 'key' })
     const record = { org: { id: 1 } } as unknown as FoundKeys
@@ -90,7 +92,7 @@ describe('the key of a guard', () => {
 
   it('is unknown for a socket without an address', async () => {
     const { calls, limiter } = spy()
-    await createGuard({ limiter }, { ...source, remoteAddress: () => undefined }).judge({})
+    await createGuard({ limiter }, { ...source, remoteAddress: () => undefined }).evaluate({})
     expect(calls[0]).toBe('unknown')
   })
 })
@@ -99,26 +101,26 @@ describe('a guard', () => {
   it('passes the cost and the request on', async () => {
     const { calls, limiter } = spy()
     const request = { path: '/' }
-    await createGuard<object>({ limiter, cost: async () => 7 }, source).judge(request)
+    await createGuard<object>({ limiter, cost: async () => 7 }, source).evaluate(request)
     expect(calls[1]).toEqual({ cost: 7, context: request })
   })
 
   it('shares the counters of a limiter that is given to two', async () => {
     const limiter = createLimiter({ limit })
     const [one, other] = [createGuard({ limiter }, source), createGuard({ limiter }, source)]
-    await one.judge({})
-    expect((await other.judge({}))?.decision.remaining).toBe(0)
-    expect((await one.judge({}))?.problem?.status).toBe(429)
+    await one.evaluate({})
+    expect((await other.evaluate({}))?.decision.remaining).toBe(0)
+    expect((await one.evaluate({}))?.problem?.status).toBe(429)
   })
 
   it('outlives a refund that fails', async () => {
     const { limiter } = spy()
     const failing = { ...limiter, refund: () => Promise.reject(new Error('store is gone')) }
     const guard = createGuard({ limiter: failing, skipFailedRequests: true }, source)
-    const verdict = await guard.judge({})
-    verdict?.settle?.(500)
+    const outcome = await guard.evaluate({})
+    outcome?.settle?.(500)
     await new Promise(setImmediate)
-    expect(verdict?.settle).toBeDefined()
+    expect(outcome?.settle).toBeDefined()
   })
 
   it('gives nothing back that was not charged', async () => {
@@ -126,10 +128,10 @@ describe('a guard', () => {
     const options = { limit: fixedWindow({ limit: 1, per: '1m' }), store, skipFailedRequests: true }
     let key = 'first'
     const guard = createGuard({ ...options, key: () => key }, source)
-    expect((await guard.judge({}))?.settle).toBeDefined()
-    expect((await guard.judge({}))?.settle).toBeUndefined()
+    expect((await guard.evaluate({}))?.settle).toBeDefined()
+    expect((await guard.evaluate({}))?.settle).toBeUndefined()
     key = 'second'
-    const uncounted = await guard.judge({})
+    const uncounted = await guard.evaluate({})
     expect(uncounted?.decision.degraded).not.toBeNull()
     expect(uncounted?.settle).toBeUndefined()
   })
@@ -145,8 +147,8 @@ describe('a guard passes to its limiter', () => {
     const key = (org: object) => ({ all: 'all', org: String(org), user: 'ada' })
     const guard = createGuard({ limits, within: 'org', shared: ['all'], key }, source)
     const violated = async (org: string) => {
-      const verdict = await guard.judge(org as unknown as object)
-      const decision = verdict?.decision as LayeredDecision | undefined
+      const outcome = await guard.evaluate(org as unknown as object)
+      const decision = outcome?.decision as LayeredDecision | undefined
       return decision?.violated
     }
     expect(await violated('a')).toEqual([])
@@ -158,13 +160,20 @@ describe('a guard passes to its limiter', () => {
 
   it('what holds while the store is away, and who is told', async () => {
     const down = () => Promise.reject(new TidegateError('store-unreachable', 'down'))
-    const store = { isRemote: true, charge: down, adjust: down, reset: down, close() {} }
+    const calls = {
+      charge: down,
+      chargeOne: chargeOneAsGroup,
+      adjust: down,
+      reset: down,
+      close() {},
+    }
+    const store = { isRemote: true, front: frontStore, ...calls }
     const events: LimiterEvent[] = []
     const observer = (event: LimiterEvent) => events.push(event)
     const options = { limit, store, onStoreError: 'closed', deadlineMs: 1_000, observer } as const
-    const verdict = await createGuard(options, source).judge({})
-    expect(verdict?.decision).toMatchObject({ allowed: false, degraded: { mode: 'closed' } })
-    expect(verdict?.problem?.status).toBe(503)
+    const outcome = await createGuard(options, source).evaluate({})
+    expect(outcome?.decision).toMatchObject({ allowed: false, degraded: { mode: 'closed' } })
+    expect(outcome?.problem?.status).toBe(503)
     expect(events.map(({ type }) => type)).toContain('degraded')
   })
 })
@@ -187,14 +196,14 @@ describe('a guard refuses when it is made', () => {
     ['within beside one limit', { limit, within: 'api' }, 'tidegate.within'],
     ['within that is none of the limits', { limits: { api: limit }, within: 'a' }, within],
     ['a limiter that is none', { limiter: limit }, 'tidegate.limiter'],
-    ['a key that is no function', { limit, key: 'ip' }, 'tidegate.key'],
-    ['a skip that is no function', { limit, skip: true }, 'tidegate.skip'],
-    ['a handler that is no function', { limit, handler: 'no' }, 'tidegate.handler'],
+    ['a key that is not a function', { limit, key: 'ip' }, 'tidegate.key'],
+    ['a skip that is not a function', { limit, skip: true }, 'tidegate.skip'],
+    ['a handler that is not a function', { limit, handler: 'no' }, 'tidegate.handler'],
     ['half a cost', { limit, cost: 0.5 }, 'tidegate.cost'],
     ['a cost below 0', { limit, cost: -1 }, 'tidegate.cost'],
     ['an unknown dialect', { limit, headers: 'draft-7' }, 'tidegate.headers'],
     [
-      'a refund that is no boolean',
+      'a refund that is not a boolean',
       { limit, skipFailedRequests: 1 },
       'tidegate.skipFailedRequests',
     ],

@@ -2,7 +2,7 @@ import { parseList } from 'structured-headers'
 import { describe, expect, it } from 'vitest'
 import type { Limit } from '../algorithms/limit.ts'
 import type { Decision } from '../decision.ts'
-import { fixedWindow, slidingLog, slidingWindow, tokenBucket } from '../policy/limits.ts'
+import { fixedWindow, slidingLog, slidingWindow, tokenBucket } from '../limits/limits.ts'
 import {
   type HeaderDialect,
   rateLimit,
@@ -22,6 +22,7 @@ const admitted: Decision = {
   resetAfterMs: 1_001,
   granted: 1,
   degraded: null,
+  source: 'store',
 }
 
 const denied: Decision = {

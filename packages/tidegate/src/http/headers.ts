@@ -10,7 +10,7 @@
 import type { CalendarUnit } from '../algorithms/calendar.ts'
 import type { Limit } from '../algorithms/limit.ts'
 import type { Decision } from '../decision.ts'
-import type { AppliedLimit, Evaluation } from '../limiter.ts'
+import type { AppliedLimit, Evaluation } from '../limiter/limiter.ts'
 
 export const headerDialects = ['ietf', 'x-ratelimit', 'both', 'none'] as const
 
@@ -24,6 +24,15 @@ export interface ResponseHead {
 
 /** The largest Integer in a header: https://www.rfc-editor.org/rfc/rfc9651#section-3.3.1 */
 const INTEGER_MAX = 999_999_999_999_999
+
+/**
+ * Windows end on whole multiples of their length by the store's clock, calendar windows on whole
+ * minutes. The moment that a header is written is later than the decision, and the clock of this
+ * process differs from the store's. Differences up to this are taken out.
+ */
+const RESET_DIFFERENCE_MS_MAX = 5_000
+
+const MINUTE_MS = 60_000
 
 /** Months have no fixed length. */
 const calendarSeconds: Record<CalendarUnit, number | undefined> = {
@@ -41,7 +50,7 @@ export function writeHeaders(
   if (!decision.allowed) writeDenial(head, decision)
   // Turned off, there is no limit that a client could be told of.
   if (dialect === 'none' || decision.degraded?.reason === 'disabled') return
-  if (dialect !== 'ietf') writeXRateLimit(head, decision, now)
+  if (dialect !== 'ietf') writeXRateLimit(head, decision, resetAtMs(decision, applied, now))
   if (dialect !== 'x-ratelimit') {
     append(head, 'RateLimit-Policy', rateLimitPolicy(applied))
     append(head, 'RateLimit', rateLimit(applied))
@@ -119,12 +128,43 @@ function writeDenial(head: ResponseHead, decision: Decision): void {
   head.setHeader('Cache-Control', 'no-store')
 }
 
-function writeXRateLimit(head: ResponseHead, decision: Decision, now: number): void {
+/** When nothing is used any more. All responses of one window name the same moment. */
+function resetAtMs(decision: Decision, applied: readonly AppliedLimit[], now: number): number {
+  const { resetAfterMs, degraded } = decision
+  const exactMs = now + resetAfterMs
+  const isCounted =
+    degraded === null || degraded.reason === 'unconfirmed' || degraded.mode === 'local'
+  if (resetAfterMs === 0 || !isCounted) return exactMs
+  const deciding = applied.find((one) => isDeciding(one, decision))
+  const stepMs = deciding === undefined ? undefined : windowStepMs(deciding.limit)
+  if (stepMs === undefined) return exactMs
+  const endMs = Math.round(exactMs / stepMs) * stepMs
+  return Math.abs(endMs - exactMs) <= RESET_DIFFERENCE_MS_MAX ? endMs : exactMs
+}
+
+/** A decision on several limits has the figures of one of them. */
+function isDeciding({ decision: one }: AppliedLimit, decision: Decision): boolean {
+  return (
+    one === decision ||
+    (one.resetAfterMs === decision.resetAfterMs &&
+      one.remaining === decision.remaining &&
+      one.limit === decision.limit)
+  )
+}
+
+/** What the ends of a limit's windows are multiples of; undefined if it has no such windows. */
+function windowStepMs(limit: Limit): number | undefined {
+  if (limit.algorithm === 'slidingWindow') return limit.perMs
+  if (limit.algorithm !== 'fixedWindow') return undefined
+  return typeof limit.per === 'number' ? limit.per : MINUTE_MS
+}
+
+function writeXRateLimit(head: ResponseHead, decision: Decision, resetMs: number): void {
   const other = head.getHeader('X-RateLimit-Remaining')
   if (other !== undefined && Number(other) < decision.remaining) return
   head.setHeader('X-RateLimit-Limit', String(decision.limit))
   head.setHeader('X-RateLimit-Remaining', String(decision.remaining))
-  const resetAt = wholeSeconds(now + decision.resetAfterMs)
+  const resetAt = wholeSeconds(resetMs)
   if (resetAt !== undefined) head.setHeader('X-RateLimit-Reset', String(resetAt))
   const retryAfter = decision.allowed ? undefined : retryAfterSeconds(decision)
   if (retryAfter !== undefined) head.setHeader('X-RateLimit-Retry-After', String(retryAfter))

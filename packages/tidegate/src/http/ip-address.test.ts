@@ -1,5 +1,6 @@
+import { isIPv4, isIPv6 } from 'node:net'
 import { describe, expect, it } from 'vitest'
-import { fc } from '../../../../test/fast-check.ts'
+import { fc } from '../../../../test/support/fast-check.ts'
 import { ipKey, parseIp } from './ip-address.ts'
 
 function keyOf(text: string, ipv6Prefix = 64): string | undefined {
@@ -100,6 +101,35 @@ describe('an IP address as a key', () => {
         expect(key).toBeDefined()
         expect(keyOf(key?.replace('/128', '') ?? '', 128)).toBe(key)
       }),
+    )
+  })
+
+  it('is what Node.js takes for one', () => {
+    const piece = fc.constantFrom(
+      ...['0', '1', '9', '10', '25', '255', '256', '00', '01', 'f', 'ffff', 'FFFF', 'g', '12345'],
+      ...[':', ':', ':', '::', '.', '.', '1.2.3.4', '-', ' ', '%'],
+    )
+    const nearly = fc.array(piece, { maxLength: 16 }).map((pieces) => pieces.join(''))
+    const groups = fc.array(fc.constantFrom('0', '1', 'ab', 'ffff', '', '1.2.3.4'), {
+      minLength: 6,
+      maxLength: 9,
+    })
+    const octets = fc.array(fc.constantFrom('0', '9', '99', '255', '256', '', '1'), {
+      minLength: 3,
+      maxLength: 5,
+    })
+    const texts = fc.oneof(
+      nearly,
+      groups.map((all) => all.join(':')),
+      octets.map((all) => all.join('.')),
+    )
+    fc.assert(
+      fc.property(texts, (text) => {
+        // What stands behind a % is the zone, which is not part of the address.
+        const isOne = isIPv4(text) || isIPv6(text.split('%')[0] ?? '')
+        expect([text, parseIp(text) !== undefined]).toEqual([text, isOne])
+      }),
+      { numRuns: 20_000 },
     )
   })
 })

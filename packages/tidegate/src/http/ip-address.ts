@@ -4,8 +4,6 @@
  * or one client would have two budgets.
  */
 
-import { isIPv4, isIPv6 } from 'node:net'
-
 export type IpAddress = IPv4 | IPv6
 
 interface IPv4 {
@@ -33,11 +31,16 @@ export function parseIp(text: string): IpAddress | undefined {
   }
   const zoneAt = text.indexOf('%')
   const address = zoneAt === -1 ? text : text.slice(0, zoneAt)
-  if (!isIPv6(address)) return undefined
   const groups = groupsOf(address)
+  if (groups === undefined) return undefined
   return isIpv4Inside(groups)
     ? { family: 'ipv4', text: dotted(groups) }
     : { family: 'ipv6', text: address, groups }
+}
+
+/** The bits of the address, as two or eight numbers of 16 bits. */
+export function groupsOfIp(ip: IpAddress): readonly number[] {
+  return ip.family === 'ipv4' ? ipv4Groups(ip.text) : ip.groups
 }
 
 /** The address as a key: an IPv4 itself, an IPv6 as its network, such as `2001:db8:0:1::/64`. */
@@ -46,23 +49,49 @@ export function ipKey(ip: IpAddress, ipv6Prefix: number): string {
   return `${canonical(masked(ip.groups, ipv6Prefix))}/${ipv6Prefix}`
 }
 
-/** The groups of a text that is known to be an IPv6 address. */
-function groupsOf(address: string): number[] {
-  const gapAt = address.indexOf('::')
-  if (gapAt === -1) return groupsIn(address)
-  const head = groupsIn(address.slice(0, gapAt))
-  const tail = groupsIn(address.slice(gapAt + 2))
-  const zeros = new Array<number>(GROUPS - head.length - tail.length).fill(0)
-  return [...head, ...zeros, ...tail]
+/** Up to 255, in decimal, without leading zeros: some readers take those for octal numbers. */
+const OCTET = '(?:25[0-5]|2[0-4]\\d|1\\d\\d|[1-9]?\\d)'
+const IPV4 = new RegExp(`^${OCTET}(?:\\.${OCTET}){3}$`)
+
+const GROUP = /^[\da-f]{1,4}$/i
+
+/** `ffff:ffff:ffff:ffff:ffff:ffff:255.255.255.255` */
+const IPV6_LENGTH_MAX = 45
+
+function isIPv4(text: string): boolean {
+  return IPV4.test(text)
 }
 
-function groupsIn(part: string): number[] {
+/** Undefined for a text that is not an IPv6 address. */
+function groupsOf(address: string): number[] | undefined {
+  if (address.length > IPV6_LENGTH_MAX) return undefined
+  const gapAt = address.indexOf('::')
+  if (gapAt === -1) {
+    const groups = groupsIn(address)
+    return groups?.length === GROUPS ? groups : undefined
+  }
+  const before = address.slice(0, gapAt)
+  const head = before.includes('.') ? undefined : groupsIn(before)
+  const tail = groupsIn(address.slice(gapAt + 2))
+  if (head === undefined || tail === undefined) return undefined
+  const missing = GROUPS - head.length - tail.length
+  return missing < 1 ? undefined : [...head, ...new Array<number>(missing).fill(0), ...tail]
+}
+
+/** Groups between colons; the last two may be written as an IPv4 address. */
+function groupsIn(part: string): number[] | undefined {
   if (part === '') return []
-  return part.split(':').flatMap((group) => {
-    if (!group.includes('.')) return Number.parseInt(group, 16)
-    const [a = 0, b = 0, c = 0, d = 0] = group.split('.').map(Number)
-    return [a * 256 + b, c * 256 + d]
-  })
+  const texts = part.split(':')
+  const last = texts.at(-1) ?? ''
+  const inside = isIPv4(last) ? ipv4Groups(last) : []
+  if (inside.length > 0) texts.pop()
+  if (!texts.every((text) => GROUP.test(text))) return undefined
+  return [...texts.map((text) => Number.parseInt(text, 16)), ...inside]
+}
+
+function ipv4Groups(text: string): number[] {
+  const [a = 0, b = 0, c = 0, d = 0] = text.split('.').map(Number)
+  return [a * 256 + b, c * 256 + d]
 }
 
 /** `::ffff:0:0/96` (https://www.rfc-editor.org/rfc/rfc4291#section-2.5.5.2) or `64:ff9b::/96`. */
@@ -80,7 +109,8 @@ function dotted(groups: readonly number[]): string {
     .join('.')
 }
 
-function masked(groups: readonly number[], prefix: number): number[] {
+/** The groups with all bits after the prefix set to 0. */
+export function masked(groups: readonly number[], prefix: number): number[] {
   return groups.map((group, at) => {
     const kept = Math.min(Math.max(prefix - at * GROUP_BITS, 0), GROUP_BITS)
     return group & (0xffff << (GROUP_BITS - kept)) & 0xffff

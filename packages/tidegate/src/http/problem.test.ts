@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { Decision } from '../decision.ts'
-import { fixedWindow } from '../policy/limits.ts'
+import { fixedWindow } from '../limits/limits.ts'
 import { problemOf } from './problem.ts'
 
 const limit = fixedWindow({ limit: 5, per: '1m' })
@@ -13,6 +13,7 @@ const denied: Decision = {
   resetAfterMs: 41_200,
   granted: 0,
   degraded: null,
+  source: 'store',
 }
 
 const admitted: Decision = { ...denied, allowed: true, remaining: 3, retryAfterMs: 0 }
@@ -59,7 +60,7 @@ describe('a problem', () => {
     expect(problem(decision, byName).status).toBe(status)
   })
 
-  it('during an outage blames nobody', () => {
+  it('during an outage blames no client', () => {
     expect(problem(down, { api: down })).toEqual({
       type: 'https://iana.org/assignments/http-problem-types#temporary-reduced-capacity',
       title: 'Request cannot be satisfied due to temporary server capacity constraints',

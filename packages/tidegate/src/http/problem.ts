@@ -1,10 +1,10 @@
 /**
- * The answer to a denied request, as problem details (https://www.rfc-editor.org/rfc/rfc9457) with
+ * The response to a denied request: problem details (https://www.rfc-editor.org/rfc/rfc9457) with
  * the problem types of the RateLimit draft. It names the limits and nothing that the client sent.
  */
 
 import type { Decision } from '../decision.ts'
-import type { AppliedLimit, Evaluation } from '../limiter.ts'
+import type { AppliedLimit, Evaluation } from '../limiter/limiter.ts'
 import { retryAfterSeconds } from './headers.ts'
 
 export const PROBLEM_CONTENT_TYPE = 'application/problem+json'
@@ -14,12 +14,12 @@ export interface Problem {
   readonly title: string
   readonly status: 429 | 503
   readonly detail: string
-  /** The names of the limits that said no. */
+  /** The names of the limits that denied. */
   readonly 'violated-policies': readonly string[]
-  /** For clients that know no problem details, the three members that they usually look for. */
+  /** The three members that clients without support for problem details usually read. */
   readonly error: string
   readonly message: string
-  /** Seconds; absent where no wait ever admits the request. */
+  /** Seconds; absent if no wait ever admits the request. */
   readonly retry_after?: number
 }
 
@@ -32,7 +32,7 @@ const quotaExceeded = {
   error: 'Rate limit exceeded',
 } as const
 
-/** The client did nothing wrong, so this is no 429. */
+/** The client did nothing wrong, so the status is not 429. */
 const reducedCapacity = {
   type: `${TYPES}#temporary-reduced-capacity`,
   title: 'Request cannot be satisfied due to temporary server capacity constraints',

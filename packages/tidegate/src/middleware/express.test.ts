@@ -4,8 +4,8 @@ import type { AddressInfo } from 'node:net'
 import express, { type Express } from 'express'
 import { afterEach, describe, expect, it } from 'vitest'
 import type { Decision } from '../decision.ts'
-import { createLimiter } from '../limiter.ts'
-import { fixedWindow } from '../policy/limits.ts'
+import { createLimiter } from '../limiter/create-limiter.ts'
+import { fixedWindow } from '../limits/limits.ts'
 import { tidegate } from './express.ts'
 
 const limit = fixedWindow({ limit: 1, per: '1h' })
@@ -74,7 +74,7 @@ describe('tidegate for Express', () => {
     expect(seen).toHaveLength(2)
   })
 
-  it('leaves a response alone that somebody else has sent', async () => {
+  it('leaves a response alone that another handler has sent', async () => {
     const app = express()
     const errors: unknown[] = []
     app.use((_request, response, next) => {

@@ -3,7 +3,7 @@
 import type { NextFunction, Request, RequestHandler, Response } from 'express'
 import { createGuard, type GuardDecision } from '../http/guard.ts'
 import type { GuardOptions } from '../http/guard-options.ts'
-import { judgeWith, sendProblem } from '../http/node-response.ts'
+import { evaluateWith, sendProblem } from '../http/node-adapter.ts'
 
 export interface ExpressOptions extends GuardOptions<Request> {
   /** Answers denied requests. Status and header fields are set, the body is the handler's. */
@@ -15,6 +15,7 @@ export interface ExpressOptions extends GuardOptions<Request> {
   ) => unknown
 }
 
+/** Returns a middleware that answers denied requests with 429 and sets the rate limit fields. */
 export function tidegate(options: ExpressOptions): RequestHandler {
   const guard = createGuard(options, {
     remoteAddress: (request) => request.socket.remoteAddress,
@@ -25,11 +26,11 @@ export function tidegate(options: ExpressOptions): RequestHandler {
 
   return async function limitRequest(request, response, next) {
     try {
-      const verdict = await judgeWith(guard, request, response)
-      if (verdict?.problem !== undefined) {
-        response.statusCode = verdict.problem.status
-        if (handler === undefined) sendProblem(response, verdict.problem)
-        else await handler(request, response, next, verdict.decision)
+      const outcome = await evaluateWith(guard, request, response)
+      if (outcome?.problem !== undefined) {
+        response.statusCode = outcome.problem.status
+        if (handler === undefined) sendProblem(response, outcome.problem)
+        else await handler(request, response, next, outcome.decision)
         return
       }
     } catch (error) {

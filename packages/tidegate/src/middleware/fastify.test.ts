@@ -1,7 +1,7 @@
 import fastify, { type FastifyInstance } from 'fastify'
 import { afterEach, describe, expect, it } from 'vitest'
-import { createLimiter } from '../limiter.ts'
-import { fixedWindow } from '../policy/limits.ts'
+import { createLimiter } from '../limiter/create-limiter.ts'
+import { fixedWindow } from '../limits/limits.ts'
 import { memoryStore } from '../stores/memory/memory-store.ts'
 import { type FastifyOptions, type FastifyRouteOptions, tidegate } from './fastify.ts'
 

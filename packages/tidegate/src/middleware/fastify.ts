@@ -2,15 +2,15 @@
  * Plugin for Fastify: `await app.register(tidegate, { limit })`, and for single routes
  * `config: { tidegate: { limit } }` or `config: { tidegate: false }`.
  *
- * A route that tells no limit of its own shares the registered one's counters; one that does has
- * its own, under its own name.
+ * A route without a limit of its own shares the counters of the registered one. A route with one
+ * has its own counters, under its own name.
  */
 
 import { createHash } from 'node:crypto'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { createGuard, type Guard, type GuardDecision } from '../http/guard.ts'
 import { checkGuardOptions, type GuardOptions, hasLimit, ofStore } from '../http/guard-options.ts'
-import { settleWhenSent } from '../http/node-response.ts'
+import { settleWhenSent } from '../http/node-adapter.ts'
 import { PROBLEM_CONTENT_TYPE } from '../http/problem.ts'
 
 export interface FastifyRouteOptions extends GuardOptions<FastifyRequest> {
@@ -26,7 +26,7 @@ export interface FastifyRouteOptions extends GuardOptions<FastifyRequest> {
 }
 
 export interface FastifyOptions extends FastifyRouteOptions {
-  /** When to judge: `preHandler` where the key needs the body or a user. Default: `onRequest`. */
+  /** When to evaluate: `preHandler` if the key needs the body or a user. Default: `onRequest`. */
   readonly hook?: 'onRequest' | 'preHandler'
 }
 
@@ -40,27 +40,28 @@ declare module 'fastify' {
 /** What a limiter accepts as a name. */
 const NAME_LENGTH_MAX = 64
 
+/** The plugin, for `app.register`. Denied requests are answered with 429. */
 export async function tidegate(app: FastifyInstance, options: FastifyOptions): Promise<void> {
   checkGuardOptions(options, { hook: ['onRequest', 'preHandler'] })
   const { hook = 'onRequest', ...registered } = options
-  const findRoute = routeFinder(registered)
+  const findRoute = routeFinder(registered, hopsOf(app) === undefined)
 
   async function limitRequest(request: FastifyRequest, reply: FastifyReply): Promise<unknown> {
     const { config, url } = request.routeOptions
     const route = findRoute(config?.tidegate, url)
-    const verdict = await route?.guard.judge(request)
-    if (route === undefined || verdict === undefined || reply.sent) return undefined
-    verdict.writeHead({
+    const outcome = await route?.guard.evaluate(request)
+    if (route === undefined || outcome === undefined || reply.sent) return undefined
+    outcome.writeHead({
       getHeader: (name) => reply.getHeader(name),
       setHeader: (name, value) => reply.header(name, value),
     })
-    settleWhenSent(verdict, reply.raw)
-    if (verdict.problem === undefined) return undefined
-    reply.code(verdict.problem.status)
+    settleWhenSent(outcome, reply.raw)
+    if (outcome.problem === undefined) return undefined
+    reply.code(outcome.problem.status)
     if (route.handler === undefined) {
-      return reply.type(PROBLEM_CONTENT_TYPE).send(JSON.stringify(verdict.problem))
+      return reply.type(PROBLEM_CONTENT_TYPE).send(JSON.stringify(outcome.problem))
     }
-    const body = await route.handler(request, reply, verdict.decision)
+    const body = await route.handler(request, reply, outcome.decision)
     // A reply that is not sent would go on to the route.
     return reply.sent ? reply : reply.send(body)
   }
@@ -84,13 +85,14 @@ interface GuardedRoute {
   readonly handler: FastifyRouteOptions['handler']
 }
 
-/** Finds the guard of a route by its `config.tidegate` and its URL; undefined where it has none. */
+/** Finds the guard of a route by its `config.tidegate` and its URL; undefined if it has none. */
 type RouteFinder = (
   config: FastifyRouteOptions | false | undefined,
   url: string | undefined,
 ) => GuardedRoute | undefined
 
-function routeFinder(registered: FastifyRouteOptions): RouteFinder {
+function routeFinder(registered: FastifyRouteOptions, trustsByAddress: boolean): RouteFinder {
+  const guarded = guardedBy(trustsByAddress)
   const everywhere = hasLimit(registered) ? guarded(registered) : undefined
   // By options and URL: what Fastify adds to a route, for HEAD or a slash at the end, shares both.
   const found = new WeakMap<FastifyRouteOptions, Map<string, GuardedRoute>>()
@@ -106,14 +108,36 @@ function routeFinder(registered: FastifyRouteOptions): RouteFinder {
   }
 }
 
-function guarded(options: FastifyRouteOptions): GuardedRoute {
-  const guard = createGuard(options, {
-    remoteAddress: (request) => request.socket.remoteAddress,
-    forwardedFor: (request) => request.headers['x-forwarded-for']?.toString(),
-    // Fastify has the list only if its trustProxy is set.
-    trustedAddress: (request) => (request.ips === undefined ? undefined : request.ip),
-  })
-  return { guard, handler: options.handler }
+function guardedBy(trustsByAddress: boolean) {
+  const trustedAddress = (request: FastifyRequest) => {
+    // Fastify has the list only if its trustProxy is set. The first entry is the socket's peer.
+    const { ips } = request
+    const isSet = ips !== undefined && (trustsByAddress || ips.length > 1)
+    return isSet ? request.ip : undefined
+  }
+  return (options: FastifyRouteOptions): GuardedRoute => {
+    const guard = createGuard(options, {
+      remoteAddress: (request) => request.socket.remoteAddress,
+      forwardedFor: (request) => request.headers['x-forwarded-for']?.toString(),
+      trustedAddress,
+    })
+    return { guard, handler: options.handler }
+  }
+}
+
+/**
+ * `trustProxy` of Fastify if it is a number. Fastify 5.12 takes that for no trust in any proxy, so
+ * that all clients behind one share an address. No public property has the setting.
+ */
+function hopsOf(app: object): number | undefined {
+  for (let at: object | null = app; at !== null; at = Object.getPrototypeOf(at)) {
+    const symbols = Object.getOwnPropertySymbols(at)
+    const symbol = symbols.find(({ description }) => description === 'fastify.options')
+    if (symbol === undefined) continue
+    const { trustProxy } = Object(Reflect.get(at, symbol)) as { readonly trustProxy?: unknown }
+    return typeof trustProxy === 'number' ? trustProxy : undefined
+  }
+  return undefined
 }
 
 function inheriting(

@@ -8,7 +8,7 @@ import express from 'express'
 import fastify from 'fastify'
 import Koa from 'koa'
 import { afterEach, describe, expect, it } from 'vitest'
-import { fixedWindow } from '../policy/limits.ts'
+import { fixedWindow } from '../limits/limits.ts'
 import { tidegate as tidegateExpress } from './express.ts'
 import { tidegate as tidegateFastify } from './fastify.ts'
 import { tidegate as tidegateKoa } from './koa.ts'
@@ -59,6 +59,74 @@ describe.each(Object.entries(starts))('the proxy trust of %s', (_, start) => {
     expect(await statusOf(url, '192.0.2.2')).toBe(429)
   })
 })
+
+/** One client behind a proxy on this machine, and what each setting takes for its address. */
+const forwarded = '198.51.100.7, 192.0.2.1'
+const lastEntry = { of: forwarded, sameAs: '203.0.113.9, 192.0.2.1', otherThan: '192.0.2.2' }
+const firstEntry = { of: forwarded, sameAs: '198.51.100.7', otherThan: '192.0.2.1' }
+const behindTwo = {
+  of: '192.0.2.1, 10.1.2.3',
+  sameAs: '192.0.2.1, 10.9.9.9',
+  otherThan: '192.0.2.2',
+}
+const onlyPeer = { of: forwarded, sameAs: '203.0.113.9', otherThan: undefined }
+
+type Trusted = (address: string, hop: number) => boolean
+type Trust = string | number | boolean | string[] | Trusted
+const isLoopback: Trusted = (address) => address === '127.0.0.1'
+
+describe.each<[string, Exclude<Trust, number>, Client]>([
+  ['true', true, firstEntry],
+  ['an address', '127.0.0.1', lastEntry],
+  ['a list', ['127.0.0.1', '10.0.0.0/8'], behindTwo],
+  ['a list in one text', '127.0.0.1,10.0.0.0/8', behindTwo],
+  ['a function', isLoopback, lastEntry],
+  ['an address that is not the proxy', '10.0.0.1', onlyPeer],
+])('trustProxy of Fastify as %s', (_, trustProxy, client) => {
+  it('decides whose counter it is', async () => {
+    const app = fastify({ trustProxy })
+    await app.register(tidegateFastify, { limit })
+    app.get('/', async (request) => request.ip)
+    closers.push(() => app.close())
+    await expectClient(await app.listen({ port: 0, host: '127.0.0.1' }), client)
+  })
+})
+
+describe.each<[string, Trust, Client]>([
+  ['1', 1, lastEntry],
+  ['2', 2, behindTwo],
+  ['true', true, firstEntry],
+  ['loopback', 'loopback', lastEntry],
+  ['a list', ['127.0.0.1', '10.0.0.0/8'], behindTwo],
+  ['a function', isLoopback, lastEntry],
+  ['an address that is not the proxy', '10.0.0.1', onlyPeer],
+])('trust proxy of Express as %s', (_, trust, client) => {
+  it.each([
+    ['Express 5', express],
+    ['Express 4', express4],
+  ])('decides whose counter it is on %s', async (_name, create) => {
+    const app = create()
+    app.set('trust proxy', trust)
+    app.use(tidegateExpress({ limit }))
+    app.get('/', (request, response) => void response.send(request.ip))
+    await expectClient(await listening(app), client)
+  })
+})
+
+/** Fields of `X-Forwarded-For`. */
+interface Client {
+  readonly of: string
+  /** From the same client. */
+  readonly sameAs: string
+  /** From another one; undefined if all are the same. */
+  readonly otherThan: string | undefined
+}
+
+async function expectClient(url: string, client: Client): Promise<void> {
+  expect(await statusOf(url, client.of)).toBe(200)
+  expect(await statusOf(url, client.sameAs)).toBe(429)
+  if (client.otherThan !== undefined) expect(await statusOf(url, client.otherThan)).toBe(200)
+}
 
 function expressApp(create: typeof express, trusts: boolean) {
   const app = create()

@@ -1,6 +1,6 @@
 import { type Context, Hono } from 'hono'
 import { describe, expect, it } from 'vitest'
-import { fixedWindow } from '../policy/limits.ts'
+import { fixedWindow } from '../limits/limits.ts'
 import { type HonoOptions, tidegate } from './hono.ts'
 
 const limit = fixedWindow({ limit: 1, per: '1h' })
@@ -73,7 +73,7 @@ describe('tidegate for Hono', () => {
     expect((await app.request('/')).status).toBe(429)
   })
 
-  it('refuses an address that is no function', () => {
+  it('refuses an address that is not a function', () => {
     const options = { limit, remoteAddress: '192.0.2.1' } as unknown as HonoOptions
     expect(() => tidegate(options)).toThrow(/^tidegate\.remoteAddress: got "192\.0\.2\.1"/)
   })

@@ -5,7 +5,7 @@ import type { Context, MiddlewareHandler } from 'hono'
 import { createGuard, type GuardDecision } from '../http/guard.ts'
 import type { GuardOptions } from '../http/guard-options.ts'
 import type { ResponseHead } from '../http/headers.ts'
-import { settleWhenSent } from '../http/node-response.ts'
+import { settleWhenSent } from '../http/node-adapter.ts'
 import { PROBLEM_CONTENT_TYPE } from '../http/problem.ts'
 
 export interface HonoOptions extends GuardOptions<Context> {
@@ -21,32 +21,33 @@ interface NodeBindings {
   readonly outgoing?: ServerResponse
 }
 
+/** Returns a middleware that answers denied requests with 429 and sets the rate limit fields. */
 export function tidegate(options: HonoOptions): MiddlewareHandler {
   const source = {
     remoteAddress: (context: Context) =>
       options.remoteAddress?.(context) ?? bindings(context).incoming?.socket.remoteAddress,
     forwardedFor: (context: Context) => context.req.header('x-forwarded-for'),
-    tellsAddress: (context: Context) => bindings(context).incoming !== undefined,
+    hasAddress: (context: Context) => bindings(context).incoming !== undefined,
   }
   const guard = createGuard(options, source, { remoteAddress: 'function' })
   const { handler } = options
 
   return async function limitRequest(context, next) {
-    const verdict = await guard.judge(context)
-    if (verdict?.problem === undefined) {
+    const outcome = await guard.evaluate(context)
+    if (outcome?.problem === undefined) {
       await next()
       // Only now, because a handler may return a response that knows nothing of the context's.
-      verdict?.writeHead(headOf(context))
+      outcome?.writeHead(headOf(context))
       const { outgoing } = bindings(context)
-      if (outgoing === undefined) verdict?.settle?.(context.res.status)
-      else if (verdict !== undefined) settleWhenSent(verdict, outgoing)
+      if (outgoing === undefined) outcome?.settle?.(context.res.status)
+      else if (outcome !== undefined) settleWhenSent(outcome, outgoing)
       return
     }
-    verdict.writeHead(headOf(context))
-    context.status(verdict.problem.status)
-    if (handler !== undefined) return handler(context, verdict.decision)
+    outcome.writeHead(headOf(context))
+    context.status(outcome.problem.status)
+    if (handler !== undefined) return handler(context, outcome.decision)
     context.header('Content-Type', PROBLEM_CONTENT_TYPE)
-    return context.body(JSON.stringify(verdict.problem))
+    return context.body(JSON.stringify(outcome.problem))
   }
 }
 

@@ -3,7 +3,7 @@
 import type { Context, Middleware } from 'koa'
 import { createGuard, type GuardDecision } from '../http/guard.ts'
 import type { GuardOptions } from '../http/guard-options.ts'
-import { judgeWith } from '../http/node-response.ts'
+import { evaluateWith } from '../http/node-adapter.ts'
 import { PROBLEM_CONTENT_TYPE } from '../http/problem.ts'
 
 export interface KoaOptions extends GuardOptions<Context> {
@@ -11,6 +11,7 @@ export interface KoaOptions extends GuardOptions<Context> {
   readonly handler?: (context: Context, decision: GuardDecision) => unknown
 }
 
+/** Returns a middleware that answers denied requests with 429 and sets the rate limit fields. */
 export function tidegate(options: KoaOptions): Middleware {
   const guard = createGuard(options, {
     remoteAddress: (context) => context.req.socket.remoteAddress,
@@ -20,11 +21,11 @@ export function tidegate(options: KoaOptions): Middleware {
   const { handler } = options
 
   return async function limitRequest(context, next) {
-    const verdict = await judgeWith(guard, context, context.res)
-    if (verdict?.problem === undefined) return next()
-    context.status = verdict.problem.status
-    if (handler !== undefined) return handler(context, verdict.decision)
+    const outcome = await evaluateWith(guard, context, context.res)
+    if (outcome?.problem === undefined) return next()
+    context.status = outcome.problem.status
+    if (handler !== undefined) return handler(context, outcome.decision)
     context.set('Content-Type', PROBLEM_CONTENT_TYPE)
-    context.body = JSON.stringify(verdict.problem)
+    context.body = JSON.stringify(outcome.problem)
   }
 }

@@ -10,8 +10,7 @@ import Koa from 'koa'
 import { parseRateLimit } from 'ratelimit-header-parser'
 import { parseList } from 'structured-headers'
 import { describe, expect, it } from 'vitest'
-import type { GuardDecision } from '../http/guard.ts'
-import { middlewareContract } from '../http/middleware-contract.ts'
+import { middlewareContract } from '../http/contract/middleware-contract.ts'
 import {
   type ContractOptions,
   type ContractRoutes,
@@ -21,7 +20,8 @@ import {
   START_MS,
   type StartServer,
   serverOpener,
-} from '../http/server-contract.ts'
+} from '../http/contract/server-contract.ts'
+import type { GuardDecision } from '../http/guard.ts'
 import { tidegate as tidegateExpress } from './express.ts'
 import { tidegate as tidegateFastify } from './fastify.ts'
 import { tidegate as tidegateHono } from './hono.ts'

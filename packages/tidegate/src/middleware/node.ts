@@ -1,12 +1,13 @@
 /**
- * Middleware for node:http. It resolves with whether to go on; where it does not, it has answered:
- * `if (!(await guard(request, response))) return`. It rejects where a function of the options does.
+ * Middleware for node:http. It resolves to true if the request may continue, and to false if it has
+ * responded: `if (!(await guard(request, response))) return`. It rejects if a function of the
+ * options throws.
  */
 
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { createGuard, type GuardDecision } from '../http/guard.ts'
 import type { GuardOptions } from '../http/guard-options.ts'
-import { judgeWith, sendProblem } from '../http/node-response.ts'
+import { evaluateWith, sendProblem } from '../http/node-adapter.ts'
 
 export interface NodeOptions extends GuardOptions<IncomingMessage> {
   /** Answers denied requests. Status and header fields are set, the body is the handler's. */
@@ -19,6 +20,7 @@ export interface NodeOptions extends GuardOptions<IncomingMessage> {
 
 export type NodeGuard = (request: IncomingMessage, response: ServerResponse) => Promise<boolean>
 
+/** Returns a function that resolves to false after it has responded to a denied request. */
 export function tidegate(options: NodeOptions): NodeGuard {
   const guard = createGuard(options, {
     remoteAddress: (request) => request.socket.remoteAddress,
@@ -27,11 +29,11 @@ export function tidegate(options: NodeOptions): NodeGuard {
   const { handler } = options
 
   return async function limitRequest(request, response) {
-    const verdict = await judgeWith(guard, request, response)
-    if (verdict?.problem === undefined) return true
-    response.statusCode = verdict.problem.status
-    if (handler === undefined) sendProblem(response, verdict.problem)
-    else await handler(request, response, verdict.decision)
+    const outcome = await evaluateWith(guard, request, response)
+    if (outcome?.problem === undefined) return true
+    response.statusCode = outcome.problem.status
+    if (handler === undefined) sendProblem(response, outcome.problem)
+    else await handler(request, response, outcome.decision)
     return false
   }
 }

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { setImmediate as turn } from 'node:timers/promises'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
-import { until } from '../../../../test/servers/until.ts'
+import { until } from '../../../../test/support/servers/until.ts'
 import { Deadlines, type Timed } from './deadlines.ts'
 
 /** An entry that writes down when its time is over. */
@@ -76,7 +76,7 @@ describe('deadlines', () => {
     expect(vi.getTimerCount()).toBe(0)
   })
 
-  it('begin anew after a time without calls', () => {
+  it('begin again after a time without calls', () => {
     const told: string[] = []
     const deadlines = new Deadlines(15)
     deadlines.add(timed('a', told))
@@ -120,6 +120,20 @@ describe('deadlines of a process that is busy', () => {
     await until('it expires', () => told.length > 0)
     expect(performance.now() - stalledMs).toBeGreaterThan(99)
     expect(told).toEqual(['a'])
+  })
+
+  it('are longer after a stall, by as much as the stall was', async () => {
+    const told: string[] = []
+    const deadlines = new Deadlines(15)
+    deadlines.add(timed('a', told))
+    stall(75)
+    const stalledMs = performance.now()
+    await until('it expires', () => told.length > 0)
+    expect(performance.now() - stalledMs).toBeGreaterThan(55)
+    const addedMs = performance.now()
+    deadlines.add(timed('b', told))
+    await until('the next one expires', () => told.length > 1)
+    expect(performance.now() - addedMs).toBeGreaterThan(70)
   })
 
   it('are not told to what was answered meanwhile', async () => {

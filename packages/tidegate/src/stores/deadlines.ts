@@ -5,12 +5,15 @@
  * A deadline measures how long another process is silent, so the time in which this one was busy
  * does not count: an answer may have arrived and only not been read, or the command was written
  * only at the end of a long turn of the event loop. An entry expires only after the sockets were
- * read once more. If the timer was late, or the event loop was busy for most of the time, its
- * entries get a grace as long as that, up to two thirds of a deadline. Each entry gets it once, so
- * that a process that is always busy still notices that nothing comes.
+ * read once more. If the event loop was busy for most of the time, its entries get a grace as long
+ * as that, up to two thirds of a deadline. If the timer was late, the process was stalled, and the
+ * machine may be short of processors for the server as well: the grace is as long as the stall, and
+ * the deadlines of the next second are longer by that. Each entry gets a grace once, so that a
+ * process that is always busy still notices that nothing comes.
  */
 
 import { steadyClock } from '../clock.ts'
+import { inNextTurn, loopTimes } from '../runtime.ts'
 
 export interface Timed {
   /** When it is due, in milliseconds of the steady clock. Written here, as are its neighbours. */
@@ -33,6 +36,15 @@ const GRACE_MS_MIN = 5
 /** The longest grace, as a share of the deadline: 10 ms of 15. */
 const GRACE_SHARE_MAX = 2 / 3
 
+/**
+ * The most of a stall that counts. With the shortest deadline it makes 100 ms, the longest deadline
+ * that follows a round trip. The calls of a process that stalls for so long wait for longer anyway.
+ */
+const STALL_MS_MAX = 85
+
+/** A process that is stopped by a CPU quota or by its neighbours is stopped again within that. */
+const STALL_MEMORY_MS = 1_000
+
 /** A process whose event loop worked for more than this share of the time was busy. */
 const BUSY_SHARE_MIN = 0.5
 
@@ -50,7 +62,9 @@ export class Deadlines {
    */
   #sample = { atMs: Number.NEGATIVE_INFINITY, idleMs: Number.NaN }
   #newerSample = { atMs: Number.NEGATIVE_INFINITY, idleMs: Number.NaN }
-  /** When the last grace began: entries due before that have had theirs. */
+  /** The longest recent stall, and its end. */
+  #stall = { forMs: 0, endMs: Number.NEGATIVE_INFINITY }
+  /** Start of the last grace: entries that were due before it have had theirs. */
   #graceMs = Number.NEGATIVE_INFINITY
 
   /** The length may change: an entry never becomes due before those that were added earlier. */
@@ -59,7 +73,8 @@ export class Deadlines {
   }
 
   add(timed: Timed, nowMs = steadyClock.now()): void {
-    const lengthMs = this.#length()
+    const isStalling = nowMs - this.#stall.endMs < STALL_MEMORY_MS
+    const lengthMs = this.#length() + (isStalling ? this.#stall.forMs : 0)
     timed.dueMs = Math.max(nowMs + lengthMs, this.#last?.dueMs ?? 0)
     timed.before = this.#last
     if (this.#last === undefined) this.#first = timed
@@ -68,7 +83,7 @@ export class Deadlines {
     if (!this.#isArmed) this.#arm(lengthMs)
   }
 
-  /** Only for what was added and has not expired. */
+  /** Removes an entry that was added and has not expired. */
   remove(timed: Timed): void {
     const { before, after } = timed
     if (before === undefined) this.#first = after
@@ -79,7 +94,7 @@ export class Deadlines {
     timed.after = undefined
   }
 
-  /** The timer runs on while calls come and go, and looks at the first one when it is over. */
+  /** Starts the timer, which checks the first entry when it is over. */
   #arm(delayMs: number): void {
     this.#isArmed = true
     const armedMs = steadyClock.now()
@@ -88,8 +103,16 @@ export class Deadlines {
     steadyClock.schedule(() => {
       const nowMs = steadyClock.now()
       const lateMs = nowMs - armedMs - delayMs
-      this.#look(nowMs, busyMs(lateMs, nowMs - atMs, idleMs() - idleBeforeMs))
+      this.#notice(lateMs, nowMs)
+      this.#check(nowMs, lateMs, busyMs(lateMs, nowMs - atMs, idleMs() - idleBeforeMs))
     }, delayMs)
+  }
+
+  #notice(lateMs: number, nowMs: number): void {
+    if (lateMs < this.#length()) return
+    const forMs = Math.min(lateMs, STALL_MS_MAX)
+    const isOver = nowMs - this.#stall.endMs >= STALL_MEMORY_MS
+    if (isOver || forMs >= this.#stall.forMs) this.#stall = { forMs, endMs: nowMs }
   }
 
   /** After a time without entries, the first one is armed for a whole deadline. */
@@ -102,23 +125,24 @@ export class Deadlines {
     this.#newerSample = sample
   }
 
-  #look(nowMs: number, busyForMs: number): void {
+  #check(nowMs: number, lateMs: number, busyForMs: number): void {
     if (this.#first === undefined || this.#first.dueMs > nowMs) {
       this.#goOn(nowMs)
       return
     }
     if (busyForMs === 0) {
-      setImmediate(() => this.#expire(nowMs, true))
+      inNextTurn(() => this.#expire(nowMs, true))
       return
     }
     const gracedMs = this.#graceMs
     this.#graceMs = nowMs
-    setImmediate(() => this.#expire(gracedMs, false))
-    const graceMsMax = this.#length() * GRACE_SHARE_MAX
+    inNextTurn(() => this.#expire(gracedMs, false))
+    const stallMs = Math.min(lateMs, STALL_MS_MAX)
+    const graceMsMax = Math.max(this.#length() * GRACE_SHARE_MAX, stallMs)
     this.#arm(Math.max(GRACE_MS_MIN, Math.min(busyForMs, graceMsMax)))
   }
 
-  /** After the sockets have been read: immediates run behind that, timers before. */
+  /** Called after the sockets were read: immediates run after that, timers before. */
   #expire(untilMs: number, goesOn: boolean): void {
     try {
       while (this.#first !== undefined && this.#first.dueMs <= untilMs) {
@@ -137,14 +161,14 @@ export class Deadlines {
   }
 }
 
-/** For how long this process was busy while a timer ran; 0 if it had time to look. */
+/** How long this process was busy while a timer ran; 0 if it had time to read its sockets. */
 function busyMs(lateMs: number, passedMs: number, idleForMs: number): number {
   const workedMs = Number.isNaN(idleForMs) ? 0 : passedMs - idleForMs
   const isBusy = lateMs >= BUSY_MS_MIN || workedMs > passedMs * BUSY_SHARE_MIN
   return isBusy ? Math.max(lateMs, workedMs) : 0
 }
 
-/** How long the event loop has waited for events so far; not every runtime knows it. */
+/** Time that the event loop has waited for events; NaN if the runtime does not measure it. */
 function idleMs(): number {
-  return performance.eventLoopUtilization?.()?.idle ?? Number.NaN
+  return loopTimes()?.idle ?? Number.NaN
 }

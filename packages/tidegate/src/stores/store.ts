@@ -1,15 +1,18 @@
 /**
- * The contract of a store: it keeps what was used, and judges groups of charges.
+ * The contract of a store: it keeps the units that were used, and decides about charges.
  *
- * Atomicity: a group is judged and charged in one step that no other call can come between; either
+ * Atomicity: a group is decided and charged in one step that no other call can interrupt; either
  * all of its charges are made or none. Clock: the store's own, in whole milliseconds; callers pass
- * no time. Keys: a counter belongs to a name, an algorithm and a key; a group names no counter
- * twice. Failure: a store rejects, it never guesses; what a failure means is decided by its caller.
- * Every counter is forgotten when it no longer matters. `storeContract` is this contract as tests.
+ * no time. Keys: a counter is identified by a name, an algorithm and a key; a group contains each
+ * counter at most once. Failure: a store rejects, it never guesses; its caller decides how to go
+ * on. Every counter is forgotten when it no longer matters. `storeContract` is this contract as
+ * tests.
  */
 
 import type { Limit } from '../algorithms/limit.ts'
 import type { Decision } from '../decision.ts'
+import type { CallBounds } from './call-bounds.ts'
+import type { GuardedOptions } from './guarded/guarded-options.ts'
 
 export type MaybePromise<T> = T | Promise<T>
 
@@ -19,102 +22,84 @@ export interface Counter {
   readonly limit: Limit
   readonly key: string
   /**
-   * What the counters of a group have in common, so that a store that is spread over several nodes
-   * can keep them in one place. It is part of what the counter is.
+   * The key that the counters of a group share, so that a store with several nodes can keep them
+   * on one node. It is part of the counter's identity.
    */
   readonly within?: string
 }
 
 export interface Charge extends Counter {
-  /** Whole units; 0 only looks. */
+  /** Whole units; 0 changes nothing. */
   readonly cost: number
   /**
-   * Sets the units aside under an id instead of charging them. When the time is over, they are free
-   * again. Where the id begins with `!`, it is a lease: then they are charged, because its holder
+   * Sets the units aside under an id instead of charging them. They are free again after `ttlMs`.
+   * An id that begins with `!` is a lease: its units are charged after `ttlMs`, because the holder
    * may have spent them. Ids have at most 36 characters.
    */
   readonly hold?: { readonly id: string; readonly ttlMs: number }
   /**
-   * Before it is judged, drops a hold and charges what was spent of it, also if it is denied. It is
-   * denied where the hold is not known. Only for a group of one, in the mode `partial`.
+   * Drops a hold and charges the units that were spent of it, before the charge is decided, also if
+   * that is denied. The charge is denied if the hold is unknown. Only for a group of one, in the
+   * mode `partial`.
    */
   readonly settles?: { readonly release: string; readonly units: number }
 }
 
 /**
- * `all` grants everything or nothing; `partial` grants to every charge the most that all can have,
- * which is the least that is left in any of them; `peek` answers as `all` would and changes
- * nothing.
+ * `all` grants everything or nothing. `partial` grants to every charge the largest number of units
+ * that all of them can have. `peek` decides as `all` would and changes nothing.
  */
 export type ChargeMode = 'all' | 'partial' | 'peek'
 
 export interface Adjustment extends Counter {
-  /** Units added without asking, or given back where negative, never below nothing used. */
+  /** Units to add without a decision. Negative units are given back, never below nothing used. */
   readonly units: number
-  /** A hold to drop in the same step; one that has expired is no error. */
+  /** A hold to drop in the same step. An expired hold is ignored. */
   readonly release?: string
+  /**
+   * A hold to prolong in the same step, instead of `release`: it lasts for `ttlMs` from now on. The
+   * decision is not `allowed` if the hold has expired or was dropped. Such a hold is not revived,
+   * because its units may belong to another holder.
+   */
+  readonly renews?: { readonly id: string; readonly ttlMs: number }
 }
 
-/** Callbacks for a pending decision; exactly one is called. */
-export interface Receiver<T = Decision> {
+/** Callbacks for a pending decision. Exactly one is called, once. */
+export interface Callback<T = Decision> {
   resolve(value: T): void
   reject(error: unknown): void
 }
 
 export interface StoreTimes {
-  /** Undefined if no call was answered yet. */
+  /** Undefined before the first answer. */
   readonly roundTripMs: number | undefined
   readonly deadlineMs: number
 }
 
-/** How long the calls of one caller may take, and how many may wait. */
-export interface CallBounds {
-  /**
-   * How long the server may stay silent after a command was written to it. The time that a call
-   * waits to be written, and the time in which this process was busy, does not count. Undefined
-   * lets the store choose by its round trip.
-   */
-  readonly deadlineMs: number | undefined
-  /** How long a call may wait to be written. */
-  readonly queueMs: number
-  /** Calls that wait to be written. */
-  readonly queueMax: number
-  /** How long calls wait for the first answer of a store that has never answered. */
-  readonly connectMs: number
+/** A key that is used often, with the number of its calls within the last second. */
+export interface HotKey {
+  /** The name of its limit. */
+  readonly name: string
+  readonly key: string
+  readonly perSecond: number
 }
 
-export interface Store {
-  /** Whether it is somewhere else and can fail. One that is not answers without promises. */
-  readonly isRemote: boolean
+/** Features that only some stores have. */
+export interface StoreCapabilities {
+  /** True if the store supports leases, and `settles` of a charge. */
+  readonly leases?: boolean
 
-  /** One decision per charge, in order. Where any is denied, nothing of the group is charged. */
-  charge(group: readonly Charge[], mode: ChargeMode): MaybePromise<readonly Decision[]>
+  /** True if the store can decide about the group in one step. A store without it always can. */
+  sameShard?(group: readonly Counter[]): boolean
 
-  /** What is left after each adjustment, as a look at it would tell. */
-  adjust(group: readonly Adjustment[]): MaybePromise<readonly Decision[]>
-
-  /** Forgets what was used and what is held. */
-  reset(group: readonly Counter[]): MaybePromise<void>
-
-  close(): MaybePromise<void>
-
-  /** Charges the counters of one limit as `charge` would, without the cost of a group. */
-  charger?(name: string, limit: Limit): (key: string, cost: number) => MaybePromise<Decision>
+  /** The server that keeps a counter, for stores whose servers fail independently. */
+  shardOf?(counter: Counter): string
 
   /**
-   * The same, told instead of promised: a promise less for each. Throws, or tells once. Undefined
-   * where it cannot for this limit.
+   * Registers a process for `lifetimeMs` and returns the number of registered processes. A lifetime
+   * of 0 ends the registration.
    */
-  teller?(
-    name: string,
-    limit: Limit,
-  ): ((key: string, cost: number, receiver: Receiver) => void) | undefined
-
-  /** Whether it knows leases and settlements. */
-  readonly canLease?: boolean
-
-  /** Whether a group can be judged in one step; where absent, any can. */
-  liesTogether?(group: readonly Counter[]): boolean
+  heartbeat?(id: string, lifetimeMs: number): Promise<number>
 
   /**
    * Resolves when the store has answered once, with its connections open; rejects with the last
@@ -123,20 +108,48 @@ export interface Store {
   ready?(timeoutMs?: number): Promise<void>
 
   /**
-   * The same counters for a caller that cannot wait. Its calls reject with `store-timeout` if the
-   * server stays silent, and with `overloaded` if they waited too long or too many wait; an
-   * overloaded call was not sent and charged nothing. A store without it has no queue of its own.
+   * Returns a view of the same counters for a caller that cannot wait. Its calls reject with
+   * `store-timeout` if the server stays silent, and with `overloaded` if they waited too long or
+   * too many wait; an overloaded call was not sent and charged nothing. A store without it does not
+   * queue calls.
    */
   bounded?(bounds: CallBounds): Store
 
   /** The latest round trip to the server and the deadline in force, for messages. */
   times?(): StoreTimes
 
-  /** Which of several servers a counter is on, where they fail one by one. */
-  shardOf?(counter: Counter): string
+  /** The keys with the most calls within the last second, in descending order. */
+  hotKeys?(): readonly HotKey[]
+}
+
+export interface Store {
+  /** True if the store is outside of this process and can fail. Others answer without promises. */
+  readonly isRemote: boolean
 
   /**
-   * Tells that a process is there, for that long, and returns how many are; with 0, that it goes.
+   * Returns the store with a guard and leases in front of it: `frontStore`. Limiters require it of
+   * a remote store. Programs without a remote store do not contain the code of guards and leases.
    */
-  heartbeat?(id: string, lifetimeMs: number): Promise<number>
+  readonly front?: ((store: Store, options?: GuardedOptions) => Store) | undefined
+
+  readonly capabilities?: StoreCapabilities
+
+  /** Returns one decision per charge, in order. If any is denied, nothing is charged. */
+  charge(group: readonly Charge[], mode: ChargeMode): MaybePromise<readonly Decision[]>
+
+  /**
+   * Charges one counter like `charge` with a group of one in the mode `all`, without a group and a
+   * promise, which saves allocations. Returns the decision if it is known immediately, as it always
+   * is in a store that is not remote. Otherwise it returns undefined and calls `done` once, or it
+   * throws. `chargeOneAsGroup` implements it by `charge`.
+   */
+  chargeOne(counter: Counter, cost: number, done: Callback): Decision | undefined
+
+  /** Returns for each adjustment what a peek after it would return. */
+  adjust(group: readonly Adjustment[]): MaybePromise<readonly Decision[]>
+
+  /** Forgets used and held units. */
+  reset(group: readonly Counter[]): MaybePromise<void>
+
+  close(): MaybePromise<void>
 }

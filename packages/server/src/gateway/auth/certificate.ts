@@ -1,6 +1,6 @@
-/** Who a client certificate says it is. Only certificates that were verified get here. */
+/** The identity in a client certificate, which was verified before. */
 
-import type { AuthSection } from '../../policy/gateway-section.ts'
+import type { AuthSection } from '../../policy/schema/auth-section.ts'
 import type { ClientCertificate } from '../message.ts'
 
 export function certificateIdentity(

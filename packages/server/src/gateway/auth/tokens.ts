@@ -1,7 +1,7 @@
 /**
- * Bearer tokens, checked by their signature. A token that was found valid is remembered by its
- * digest until it expires, so that one in use is not verified with every request; what is
- * remembered is bounded in number and in time, so that withdrawn keys do not live on.
+ * Bearer tokens, verified by their signature. A valid token is cached by its digest until it
+ * expires, so that it is not verified with every request. The cache is bounded in size and in time,
+ * so that tokens of a withdrawn key do not stay valid.
  */
 
 import { hash } from 'node:crypto'
@@ -14,11 +14,11 @@ import {
   type JWTVerifyGetKey,
   jwtVerify,
 } from 'jose'
-import type { JwtSection } from '../../policy/gateway-section.ts'
-import type { Identity } from '../../policy/request-facts.ts'
-import type { MaybePromise } from '../message.ts'
+import type { MaybePromise } from 'tidegate'
+import type { Identity } from '../../limits/request-facts.ts'
+import type { JwtSection } from '../../policy/schema/auth-section.ts'
 
-/** An identity, or: `invalid`, or `unavailable` where the keys to check it with are not there. */
+/** `unavailable`: the keys to verify the token with could not be fetched. */
 export type TokenVerdict = Identity | 'invalid' | 'unavailable'
 
 export interface Tokens {
@@ -27,36 +27,37 @@ export interface Tokens {
 }
 
 /** About 5 MB of claims. */
-const REMEMBERED_MAX = 10_000
+const CACHED_MAX = 10_000
 
-/** The longest time for which a withdrawn signing key still counts. */
-const REMEMBERED_MS_MAX = 300_000
+/** The longest time that tokens of a withdrawn signing key stay valid. */
+const CACHED_MS_MAX = 300_000
 
-/** Keys are fetched anew this often, and at most this often for a key that is not known. */
+/** Keys are fetched again after this time, and earlier for an unknown key, after a pause. */
 const JWKS_AGE_MS_MAX = 600_000
 const JWKS_PAUSE_MS = 30_000
 const JWKS_TIMEOUT_MS = 5_000
 
-interface Remembered {
+interface CachedToken {
   readonly identity: Identity
   readonly untilMs: number
 }
 
-/** `keysText` is the content of `jwksFile`, where there is one. */
+/** `keysText` is the content of `jwksFile`, if there is one. */
 export function tokens(section: JwtSection, keysText: string | undefined): Tokens {
   const keys = keySource(section, keysText)
-  const remembered = new Map<string, Remembered>()
+  const cache = new Map<string, CachedToken>()
   return {
     isRequired: section.required,
     verify(token) {
       const digest = hash('sha256', token, 'base64')
-      const known = remembered.get(digest)
+      const known = cache.get(digest)
       if (known !== undefined && Date.now() < known.untilMs) return known.identity
-      remembered.delete(digest)
+      cache.delete(digest)
       return check(token, keys, section).then((payload) => {
         if (typeof payload === 'string') return payload
         const identity = identityOf(payload, section)
-        remember(remembered, digest, identity, payload.exp)
+        if (identity === undefined) return 'invalid'
+        addToCache(cache, digest, identity, payload.exp)
         return identity
       })
     },
@@ -87,7 +88,7 @@ async function check(
     })
     return payload
   } catch (error) {
-    // Everything else is a failure to get the keys, and not the token's.
+    // Any other error is a failure to get the keys, not of the token.
     const isAboutToken = error instanceof errors.JOSEError && !isAboutKeys(error)
     return isAboutToken ? 'invalid' : 'unavailable'
   }
@@ -98,31 +99,39 @@ function isAboutKeys(error: errors.JOSEError): boolean {
   return isMissing || error.code === 'ERR_JOSE_GENERIC'
 }
 
-function identityOf(payload: JWTPayload, section: JwtSection): Identity {
+/** Returns undefined if `sub` is neither a text nor an integer: it identifies no user. */
+export function identityOf(
+  payload: JWTPayload,
+  section: Pick<JwtSection, 'organisationClaim' | 'tierClaim'>,
+): Identity | undefined {
+  const user = textOf(payload.sub)
+  if (user === undefined && payload.sub !== undefined) return undefined
   const organisation = textOf(payload[section.organisationClaim])
   const tier = section.tierClaim === undefined ? undefined : textOf(payload[section.tierClaim])
   return {
     claims: payload,
-    ...(payload.sub !== undefined && { user: payload.sub }),
+    ...(user !== undefined && { user }),
     ...(organisation !== undefined && { organisation }),
     ...(tier !== undefined && { tier }),
   }
 }
 
+/** Some issuers number their users. Beyond safe integers, two numbers could be equal. */
 function textOf(claim: unknown): string | undefined {
+  if (typeof claim === 'number') return Number.isSafeInteger(claim) ? String(claim) : undefined
   return typeof claim === 'string' && claim !== '' ? claim : undefined
 }
 
-function remember(
-  remembered: Map<string, Remembered>,
+function addToCache(
+  cache: Map<string, CachedToken>,
   digest: string,
   identity: Identity,
   expiresS = Number.POSITIVE_INFINITY,
 ): void {
-  if (remembered.size >= REMEMBERED_MAX) {
-    const [oldest] = remembered.keys()
-    if (oldest !== undefined) remembered.delete(oldest)
+  if (cache.size >= CACHED_MAX) {
+    const [oldest] = cache.keys()
+    if (oldest !== undefined) cache.delete(oldest)
   }
-  const untilMs = Math.min(expiresS * 1000, Date.now() + REMEMBERED_MS_MAX)
-  remembered.set(digest, { identity, untilMs })
+  const untilMs = Math.min(expiresS * 1000, Date.now() + CACHED_MS_MAX)
+  cache.set(digest, { identity, untilMs })
 }

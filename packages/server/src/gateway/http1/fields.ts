@@ -1,20 +1,20 @@
 /**
- * Header fields of HTTP/1, read strictly: what two programs could read in two ways is an error.
+ * Reads header fields of HTTP/1 strictly: what two programs could read differently is an error.
  * https://www.rfc-editor.org/rfc/rfc9112#section-5
  */
 
-import type { HeaderList } from '../message.ts'
+import type { HeaderList } from '../header-list.ts'
 
-/** What is thrown where something is not as it must be; who reads answers throws others. */
+/** Makes the errors that are thrown; requests and responses have different ones. */
 export interface ReadErrors {
   invalid(message: string): Error
   tooLarge(message: string): Error
 }
 
-/** Control characters anywhere, and line ends that are only half of one. */
+/** Control characters, and CR or LF alone. */
 const forbidden = /[^\t\r\n\x20-\x7e\x80-\xff]|\r(?!\n)|(?<!\r)\n/
 
-/** The same in a head that goes on: its end may still become a whole line end. */
+/** Like `forbidden`, for an incomplete head: a CR at its end may still become a line end. */
 const forbiddenSoFar = /[^\t\r\n\x20-\x7e\x80-\xff]|\r(?=[^\n])|(?<!\r)\n/
 
 const token = /^[!#$%&'*+\-.^_`|~\w]+$/
@@ -23,12 +23,12 @@ export function hasForbidden(text: string): boolean {
   return forbidden.test(text)
 }
 
-/** Where the text begins amid a line end, it begins with the first half of that. */
+/** A text that begins within a line end must begin with its CR. */
 export function hasForbiddenSoFar(text: string): boolean {
   return forbiddenSoFar.test(text)
 }
 
-/** Adds the fields from `start` to the end of the text, which is that of the last of them. */
+/** Adds the fields from `start` to the end of the text. */
 export function readFields(
   text: string,
   start: number,
@@ -40,7 +40,7 @@ export function readFields(
     const found = text.indexOf('\r\n', at)
     const end = found === -1 ? text.length : found
     const colon = text.indexOf(':', at)
-    if (colon === -1 || colon >= end) throw errors.invalid('a line is no header field')
+    if (colon === -1 || colon >= end) throw errors.invalid('header line without a colon')
     count += 1
     if (count > fieldsMax) throw errors.tooLarge(`there are more than ${fieldsMax} header fields`)
     add(lowerName(text.slice(at, colon), errors), trimmed(text, colon + 1, end))
@@ -48,18 +48,18 @@ export function readFields(
   }
 }
 
-/** Answers and trailers have some dozens. */
+/** Responses and trailers have a few dozen. */
 export const FIELDS_MAX = 1_000
 
-/** The fields behind the last chunk. */
+/** Reads the fields behind the last chunk. */
 export function readTrailers(text: string, errors: ReadErrors): HeaderList | undefined {
   if (hasForbidden(text)) throw errors.invalid('the trailers have control characters')
   if (text === '') return undefined
   const headers: HeaderList = []
   const add = (name: string, value: string) => {
-    // Too late to be believed, but somebody might.
+    // It comes too late, but a server might use it.
     if (name === 'content-length' || name === 'transfer-encoding') {
-      throw errors.invalid('the trailers tell a length of the body')
+      throw errors.invalid('the trailers declare a length of the body')
     }
     headers.push(name, value)
   }
@@ -67,7 +67,7 @@ export function readTrailers(text: string, errors: ReadErrors): HeaderList | und
   return headers
 }
 
-/** Names that were seen and are valid, with their form in lower case; most come again and again. */
+/** Caches valid names in lower case. The bounds keep it below 200 KB. */
 const knownNames = new Map<string, string>()
 const KNOWN_NAMES_MAX = 1_000
 const KNOWN_NAME_LENGTH_MAX = 64
@@ -75,7 +75,7 @@ const KNOWN_NAME_LENGTH_MAX = 64
 function lowerName(name: string, errors: ReadErrors): string {
   const known = knownNames.get(name)
   if (known !== undefined) return known
-  // A line that goes on from the one before begins with a space, and so does no name.
+  // A folded line begins with a space, which no name has.
   if (!token.test(name)) throw errors.invalid('a header field has no valid name')
   const lower = name.toLowerCase()
   if (knownNames.size < KNOWN_NAMES_MAX && name.length <= KNOWN_NAME_LENGTH_MAX) {
@@ -84,7 +84,7 @@ function lowerName(name: string, errors: ReadErrors): string {
   return lower
 }
 
-/** A part of a text keeps all of that text in memory. */
+/** In V8, a slice keeps the whole text in memory. */
 function copyOf(text: string): string {
   return Buffer.from(text, 'latin1').toString('latin1')
 }

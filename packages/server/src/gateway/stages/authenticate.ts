@@ -1,25 +1,38 @@
 /**
- * Finds out who asks, by API key, token and client certificate. What is wrong is refused with 401
- * whether it was needed or not: a caller who shows something means to be somebody.
+ * Identifies the caller by API key, token and client certificate. Invalid credentials are refused
+ * with 401 even if none are required: a caller that sends credentials intends to authenticate.
+ * Failures are charged to the client's address. Credentials from an address with too many failures
+ * are refused with 429 before they are checked.
  */
 
-import type { AuthSection } from '../../policy/gateway-section.ts'
-import type { Identity } from '../../policy/request-facts.ts'
+import type { Decision, Evaluation } from 'tidegate'
+import { FAILURES_LIMIT, type FailedAttempts } from '../../limits/failed-attempts.ts'
+import { unlimited } from '../../limits/outcome.ts'
+import type { Identity } from '../../limits/request-facts.ts'
+import type { AuthSection } from '../../policy/schema/auth-section.ts'
 import { type ApiKeys, digestOf } from '../auth/api-keys.ts'
 import { certificateIdentity } from '../auth/certificate.ts'
 import type { Tokens, TokenVerdict } from '../auth/tokens.ts'
-import type { GatewayRequest, GatewayResponse, Handler, Stage } from '../message.ts'
+import type { GatewayRequest, GatewayResponse } from '../message.ts'
+import type { Handler, Stage } from '../pipeline.ts'
 import { refusal } from '../refusal.ts'
+import { isExempt } from './ip-lists.ts'
+import { preflightMethod } from './preflights.ts'
+import { limitOutcome } from './rate-limit.ts'
+import type { RefusedResponse } from './refused-responses.ts'
 
 export interface Authenticators {
   readonly apiKeys: ApiKeys | undefined
   readonly tokens: Tokens | undefined
   readonly certificate: AuthSection['certificate']
+  readonly failures: FailedAttempts
+  /** Makes the response for a limit that denies. */
+  readonly refusedResponse: RefusedResponse
 }
 
 const KEY_HEADER = 'x-api-key'
 
-/** At most half a megabyte together. */
+/** At most 0.5 MB together. */
 const DIGESTS_MAX = 1_024
 const DIGESTED_LENGTH_MAX = 256
 
@@ -28,25 +41,30 @@ const TOKEN_CHALLENGE = 'Bearer'
 
 type Parts = { -readonly [Part in keyof Identity]: Identity[Part] }
 
-export function authenticate({ apiKeys, tokens, certificate }: Authenticators): Stage {
-  const identifyKey = apiKeys === undefined ? byDigest() : byKnownKeys(apiKeys)
+export function authenticate(authenticators: Authenticators): Stage {
+  const { apiKeys, tokens, certificate } = authenticators
+  const identifyKey = apiKeys === undefined ? byDigest() : byKnownKeys(apiKeys, authenticators)
   return (request, next) => {
+    // Browsers send no credentials with a pre-flight: https://fetch.spec.whatwg.org/#cors-protocol
+    if (request.context.get(preflightMethod) !== undefined) return next(request)
     const parts: Parts = {}
     const problem = identifyKey(request, parts)
     if (problem !== undefined) return problem
     const shown = request.connection.certificate
     if (shown !== undefined) parts.certificate = certificateIdentity(shown, certificate.identity)
-    const goOn = () => {
+    const proceed = () => {
       request.identity = parts
       return next(request)
     }
-    return tokens === undefined ? goOn() : withToken(tokens, request, parts, goOn)
+    return tokens === undefined
+      ? proceed()
+      : withToken(tokens, authenticators, request, parts, proceed)
   }
 }
 
 /**
- * Without a list of keys, a key tells callers apart and proves nothing. Digests of keys in use are
- * remembered: in a flood, to compute them would be the largest part of a refusal.
+ * Without a list of keys, a key distinguishes callers and proves nothing. Digests of keys in use
+ * are cached: in a flood, computing them would be the largest part of a refusal.
  */
 function byDigest() {
   const digests = new Map<string, string>()
@@ -63,14 +81,21 @@ function byDigest() {
   }
 }
 
-function byKnownKeys(apiKeys: ApiKeys) {
+function byKnownKeys(apiKeys: ApiKeys, authenticators: Authenticators) {
+  const { failures } = authenticators
   return (request: GatewayRequest, parts: Parts): GatewayResponse | undefined => {
     const key = request.header(apiKeys.header)
     if (key === undefined || key === '') {
       return apiKeys.isRequired ? unauthorized('An API key is needed.', KEY_CHALLENGE) : undefined
     }
+    const { client, context } = request
+    const refused = context.get(isExempt) ? undefined : failures.refusalOf(client)
+    if (refused !== undefined) return tooManyFailures(refused, request, authenticators)
     const known = apiKeys.find(key)
-    if (known === undefined) return unauthorized('The API key is not known.', KEY_CHALLENGE)
+    if (known === undefined) {
+      if (!context.get(isExempt)) failures.note(client)
+      return unauthorized('The API key is not known.', KEY_CHALLENGE)
+    }
     parts.apiKey = known.id
     if (known.organisation !== undefined) parts.organisation = known.organisation
     if (known.tier !== undefined) parts.tier = known.tier
@@ -80,16 +105,17 @@ function byKnownKeys(apiKeys: ApiKeys) {
 
 function withToken(
   tokens: Tokens,
+  authenticators: Authenticators,
   request: GatewayRequest,
   parts: Parts,
-  goOn: () => ReturnType<Handler>,
+  proceed: () => ReturnType<Handler>,
 ): ReturnType<Handler> {
   const token = bearerOf(request.header('authorization'))
   if (token === undefined) {
-    if (!tokens.isRequired) return goOn()
+    if (!tokens.isRequired) return proceed()
     return unauthorized('A bearer token is needed.', TOKEN_CHALLENGE)
   }
-  const settle = (verdict: TokenVerdict) => {
+  const settle = (verdict: TokenVerdict | Evaluation<Decision>) => {
     if (verdict === 'unavailable') {
       return refusal(503, 'Tokens cannot be checked at the moment.', ['retry-after', '1'])
     }
@@ -97,11 +123,30 @@ function withToken(
       // https://www.rfc-editor.org/rfc/rfc6750#section-3.1
       return unauthorized('The token is not valid.', `${TOKEN_CHALLENGE} error="invalid_token"`)
     }
+    if ('decision' in verdict) return tooManyFailures(verdict, request, authenticators)
     Object.assign(parts, verdict)
-    return goOn()
+    return proceed()
   }
-  const verdict = tokens.verify(token)
+  const verify = () => tokens.verify(token)
+  const verdict = request.context.get(isExempt)
+    ? verify()
+    : authenticators.failures.attempt(request.client, verify, isInvalid)
   return verdict instanceof Promise ? verdict.then(settle) : settle(verdict)
+}
+
+function isInvalid(verdict: TokenVerdict): boolean {
+  return verdict === 'invalid'
+}
+
+/** Sets a verdict, so that it is logged like the denial of any other limit. */
+function tooManyFailures(
+  evaluation: Evaluation<Decision>,
+  request: GatewayRequest,
+  { refusedResponse }: Authenticators,
+): GatewayResponse {
+  const denied = { outcome: 'denied', evaluation, refusedBy: FAILURES_LIMIT } as const
+  request.context.set(limitOutcome, { ...unlimited, ...denied })
+  return refusedResponse(evaluation)
 }
 
 function bearerOf(authorization: string | undefined): string | undefined {

@@ -1,11 +1,12 @@
 /** The last stage: sends the request to its upstream. */
 
-import type { Stage } from '../message.ts'
+import type { Stage } from '../pipeline.ts'
+import type { Upstream } from '../upstreams/upstream.ts'
+import { routeOf } from './route.ts'
 
 export function forward(): Stage {
   return (request) => {
-    const { route } = request
-    if (route === undefined) throw new Error('a request is forwarded after it has a route')
-    return route.upstream.send(request)
+    const upstream: Upstream = routeOf(request).upstream
+    return upstream.send(request)
   }
 }

@@ -1,19 +1,24 @@
 /**
- * One line for every decision that somebody may ask about: refusals and degraded decisions always,
- * a share of the others. It stands around all other stages, and so sees every answer.
+ * Logs decisions: all refusals and degraded decisions, and a share of the others. It wraps all
+ * other stages, so it sees every response.
  *
- * Lines carry no keys, tokens, addresses or header values, only digests; text of clients is their
- * method and path, which JSON escapes. A flood of refusals writes a bounded number of lines, and
- * then one that says how many were left out.
+ * Lines carry no keys, tokens, addresses or header values, only digests. The only text of clients
+ * is method and path, which JSON escapes. A flood of refusals writes a bounded number of lines, and
+ * one line with the number of those left out.
  */
 
 import type { Logger } from 'pino'
-import type { AppliedLimit, Decision, Evaluation } from 'tidegate'
+import type { AppliedLimit, Decision, Degraded, Evaluation } from 'tidegate'
 import { windowSeconds } from 'tidegate/http'
-import type { LogSection } from '../../policy/gateway-section.ts'
-import type { Outcome, Verdict } from '../../policy/verdict.ts'
-import { digest, type LineBudget } from '../line-budget.ts'
-import { type GatewayRequest, type GatewayResponse, type Stage, whenDone } from '../message.ts'
+import type { Outcome, RequestOutcome } from '../../limits/outcome.ts'
+import { digest, type LineBudget } from '../../observability/line-budget.ts'
+import type { LogSection } from '../../policy/schema/log-section.ts'
+import type { GatewayRequest, GatewayResponse } from '../message.ts'
+import { type Stage, whenDone } from '../pipeline.ts'
+import { type IncompleteResponse, onIncomplete, upstreamMs } from '../upstreams/upstream-context.ts'
+import { limitOutcome, storeMs } from './rate-limit.ts'
+import { foundRoute } from './route.ts'
+import { refusedPriority } from './shed.ts'
 
 export interface LogOptions extends Pick<LogSection, 'sampleAllowed'> {
   readonly logger: Logger
@@ -28,13 +33,14 @@ const outcomes: Readonly<Record<Outcome, string>> = {
   admitted: 'allowed',
   denied: 'denied',
   unavailable: 'unavailable',
-  keyless: 'unauthenticated',
+  'missing-key': 'unauthenticated',
+  blocked: 'blocked',
 }
 
 export function log(options: LogOptions): Stage {
   const { logger, lines, sampleAllowed } = options
-  const look = (request: GatewayRequest, response: GatewayResponse) => {
-    const { verdict } = request
+  const write = (request: GatewayRequest, response: GatewayResponse) => {
+    const verdict = request.context.get(limitOutcome)
     if (verdict === undefined || (response.problem !== undefined && isPlain(verdict))) {
       const level = response.status >= 500 ? 'warn' : 'info'
       if (response.problem === undefined || !logger.isLevelEnabled(level)) return response
@@ -49,18 +55,25 @@ export function log(options: LogOptions): Stage {
     }
     return response
   }
-  return (request, next) => whenDone(next(request), (response) => look(request, response))
+  const writeIncomplete = (request: GatewayRequest, response: IncompleteResponse) => {
+    if (!logger.isLevelEnabled('warn') || !lines.mayWrite()) return
+    logger.warn(incompleteLine(request, response, options))
+  }
+  return (request, next) => {
+    request.context.set(onIncomplete, writeIncomplete)
+    return whenDone(next(request), (response) => write(request, response))
+  }
 }
 
-/** Admitted by a store that answered, and by all limits in shadow mode. */
-function isPlain({ outcome, evaluation, shadowed }: Verdict): boolean {
+/** Admitted by a store that responded, and by all limits in shadow mode. */
+function isPlain({ outcome, evaluation, shadowed }: RequestOutcome): boolean {
   if (outcome !== 'admitted') return false
   const degraded = evaluation?.decision.degraded ?? null
   if (degraded !== null && degraded.reason !== 'disabled') return false
   return shadowed.every(({ decision }) => decision.allowed)
 }
 
-function decisionLine(request: GatewayRequest, verdict: Verdict, options: LogOptions) {
+function decisionLine(request: GatewayRequest, verdict: RequestOutcome, options: LogOptions) {
   const { evaluation, outcome, refusedBy, shadowed } = verdict
   const shadowDenied = shadowed.filter(({ decision }) => !decision.allowed)
   return {
@@ -70,21 +83,55 @@ function decisionLine(request: GatewayRequest, verdict: Verdict, options: LogOpt
     reason: refusedBy ?? evaluation?.decision.degraded?.reason ?? null,
     ...(evaluation !== undefined && figuresOf(evaluation, refusedBy)),
     ...(shadowDenied.length > 0 && { shadow_denied: shadowDenied.map(({ name }) => name) }),
-    backend_ms: Math.round(request.judgedMs * 1000) / 1000,
+    store_ms: rounded(request.context.get(storeMs)),
+    ...timeOf(request),
     ...placeOf(options),
   }
 }
 
 function refusalLine(request: GatewayRequest, response: GatewayResponse, options: LogOptions) {
+  const priority = request.context.get(refusedPriority)
   return {
     event: 'gateway.refused',
     ...callerOf(request),
     status: response.status,
     reason: response.problem,
-    ...(request.priority !== undefined && { priority: request.priority }),
-    ...(request.route !== undefined && { upstream: request.route.upstream.name }),
+    ...(priority !== undefined && { priority }),
+    ...upstreamOf(request),
+    ...timeOf(request),
     ...placeOf(options),
   }
+}
+
+/** A response that broke off: the client has its status, but not all of its body. */
+function incompleteLine(
+  request: GatewayRequest,
+  response: IncompleteResponse,
+  options: LogOptions,
+) {
+  return {
+    event: 'gateway.cut_off',
+    ...callerOf(request),
+    ...upstreamOf(request),
+    ...response,
+    ...timeOf(request),
+    ...placeOf(options),
+  }
+}
+
+function upstreamOf({ context }: GatewayRequest) {
+  const route = context.get(foundRoute)
+  return route === undefined ? undefined : { upstream: route.upstream.name }
+}
+
+function timeOf({ context }: GatewayRequest) {
+  const ms = context.get(upstreamMs)
+  return ms === undefined ? undefined : { upstream_ms: rounded(ms) }
+}
+
+/** To a microsecond. */
+function rounded(ms: number): number {
+  return Math.round(ms * 1_000) / 1_000
 }
 
 function callerOf(request: GatewayRequest) {
@@ -94,7 +141,7 @@ function callerOf(request: GatewayRequest) {
     trace_id: traceId(request.header('traceparent')),
     client_id: client === undefined ? null : digest(client),
     api_key_hash: identity.apiKey === undefined ? null : digest(identity.apiKey),
-    // Of what was no request, nothing is known.
+    // Bytes that did not parse as a request have no endpoint.
     endpoint:
       request.method === ''
         ? null
@@ -109,12 +156,17 @@ function figuresOf(evaluation: Evaluation<Decision>, refusedBy: string | undefin
   const resetAt = new Date(Date.now() + (Number.isFinite(resetAfterMs) ? resetAfterMs : 0))
   return {
     limit_name: deciding?.name ?? null,
-    counter: limit - remaining,
+    ...(isCounted(degraded) && { counter: limit - remaining }),
     limit,
     window_sec: deciding === undefined ? null : (windowSeconds(deciding.limit) ?? null),
-    reset_at: resetAt.toISOString(),
+    ...(isCounted(degraded) && { reset_at: resetAt.toISOString() }),
     fallback: degraded !== null,
   }
+}
+
+/** True if a counter was charged: that of the store, or the local share of this process. */
+function isCounted(degraded: Degraded | null): boolean {
+  return degraded === null || degraded.mode === 'local' || degraded.reason === 'unconfirmed'
 }
 
 function tightest(applied: readonly AppliedLimit[]): AppliedLimit | undefined {

@@ -1,10 +1,10 @@
 /**
- * Paths that the gateway answers itself, without limits: whether it lives, and whether it takes
- * requests. Load balancers ask often, and must get an answer when everything else is refused.
+ * Paths that the gateway serves itself, without limits: liveness and readiness. Load balancers poll
+ * them often, and must get a response when everything else is refused.
  */
 
-import type { Stage } from '../message.ts'
-import { answer } from '../refusal.ts'
+import type { Stage } from '../pipeline.ts'
+import { textResponse } from '../refusal.ts'
 
 export interface OwnPaths {
   readonly healthPath: string
@@ -16,9 +16,8 @@ export function ownPaths({ healthPath, readyPath, isReady }: OwnPaths): Stage {
   return (request, next) => {
     const { path } = request
     if (path !== healthPath && path !== readyPath) return next(request)
-    const isWell = path === healthPath || isReady()
-    const body = isWell ? '{"status":"ok"}' : '{"status":"stopping"}'
-    const headers = ['cache-control', 'no-store']
-    return answer(isWell ? 200 : 503, body, 'application/json', headers)
+    const isOk = path === healthPath || isReady()
+    const body = isOk ? '{"status":"ok"}' : '{"status":"stopping"}'
+    return textResponse(isOk ? 200 : 503, body, 'application/json', ['cache-control', 'no-store'])
   }
 }

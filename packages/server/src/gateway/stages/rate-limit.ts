@@ -1,51 +1,73 @@
 /**
- * Asks the policy. What it refuses is answered here, before the request costs anybody else
- * anything; what it admits goes on, and its response says what is left.
+ * Charges the limits of the policy. A request that they deny is refused here, before it costs
+ * anything else; the response to an admitted request reports what is left.
  */
 
-import { type HeaderDialect, writeHeaders } from 'tidegate/http'
-import type { Verdict } from '../../policy/verdict.ts'
-import { ListHead } from '../list-head.ts'
+import type { MaybePromise } from 'tidegate'
+import { writeHeaders } from 'tidegate/http'
+import type { RequestCheck } from '../../limits/enforcer.ts'
+import { type RequestOutcome, unlimited } from '../../limits/outcome.ts'
+import type { GatewaySection } from '../../policy/schema/listener-section.ts'
+import { createContextKey } from '../context.ts'
+import { HeaderListWriter } from '../header-list.ts'
 import type { LivePolicy } from '../live-policy.ts'
-import {
-  type GatewayRequest,
-  type GatewayResponse,
-  type Handler,
-  type MaybePromise,
-  type Stage,
-  whenDone,
-} from '../message.ts'
+import type { GatewayRequest, GatewayResponse } from '../message.ts'
+import { type Handler, type Stage, whenDone } from '../pipeline.ts'
 import { refusal } from '../refusal.ts'
-import { refusedAnswers } from './refused-answers.ts'
+import { blockedResponse } from './blocked-response.ts'
+import { isExempt } from './ip-lists.ts'
+import { preflightMethod } from './preflights.ts'
+import type { RefusedResponse } from './refused-responses.ts'
 
-export function rateLimit(policy: LivePolicy, dialect: HeaderDialect): Stage {
-  const refusedAnswer = refusedAnswers(dialect)
-  const goOn = (request: GatewayRequest, verdict: Verdict, next: Handler) => {
-    const { outcome, evaluation, release } = verdict
-    request.verdict = verdict
+/** The header fields that responses carry. */
+export type HeaderOptions = Pick<GatewaySection, 'headers' | 'degradedHeaders'>
+
+/** The stage for IP lists has refused blocked addresses. */
+const checked: RequestCheck = { isAddressChecked: true }
+const exempt: RequestCheck = { isAddressChecked: true, isExempt: true }
+
+/** The decision of the limits, once there is one. */
+export const limitOutcome = createContextKey<RequestOutcome | undefined>(undefined)
+
+/** How long the store took to decide. */
+export const storeMs = createContextKey(0)
+
+export function rateLimit(
+  policy: LivePolicy,
+  { headers: dialect, degradedHeaders }: HeaderOptions,
+  refusedResponse: RefusedResponse,
+): Stage {
+  const proceed = (request: GatewayRequest, verdict: RequestOutcome, next: Handler) => {
+    const { outcome, evaluation, release, block } = verdict
+    request.context.set(limitOutcome, verdict)
     if (release !== undefined) request.onEnd(release)
     if (outcome === 'admitted') {
       const response = next(request)
       if (evaluation === undefined) return response
       return whenDone(response, (sent) => {
-        writeHeaders(new ListHead(sent.headers), evaluation, dialect, Date.now())
+        const writer = new HeaderListWriter(sent.headers, degradedHeaders)
+        writeHeaders(writer, evaluation, dialect, Date.now())
         return sent
       })
     }
-    if (outcome === 'keyless' || evaluation === undefined) return nameless()
-    return refusedAnswer(evaluation)
+    if (block !== undefined) return blockedResponse(block)
+    if (outcome === 'missing-key' || evaluation === undefined) return missingKey()
+    return refusedResponse(evaluation)
   }
   return (request, next): MaybePromise<GatewayResponse> => {
-    if (request.isExempt) return next(request)
-    const verdict = policy.enforcer().judge(request)
-    if (!(verdict instanceof Promise)) return goOn(request, verdict, next)
+    const { context } = request
+    if (context.get(preflightMethod) !== undefined) return next(request)
+    const isFree = context.get(isExempt)
+    const verdict = policy.enforcer().evaluate(request, isFree ? exempt : checked)
+    if (isFree && verdict === unlimited) return next(request)
+    if (!(verdict instanceof Promise)) return proceed(request, verdict, next)
     const startMs = performance.now()
-    // To resolve a promise with the next one would take turns of its own.
+    // A promise that is resolved with another promise takes two more turns of the event loop.
     return new Promise((resolve, reject) => {
-      const onVerdict = (found: Verdict) => {
-        request.judgedMs = performance.now() - startMs
+      const onVerdict = (found: RequestOutcome) => {
+        context.set(storeMs, performance.now() - startMs)
         try {
-          const response = goOn(request, found, next)
+          const response = proceed(request, found, next)
           if (response instanceof Promise) response.then(resolve, reject)
           else resolve(response)
         } catch (error) {
@@ -57,7 +79,10 @@ export function rateLimit(policy: LivePolicy, dialect: HeaderDialect): Stage {
   }
 }
 
-function nameless(): GatewayResponse {
+function missingKey(): GatewayResponse {
   // https://www.rfc-editor.org/rfc/rfc9110#section-11.6.1
-  return refusal(401, 'This request needs to say who sends it.', ['www-authenticate', 'ApiKey'])
+  return refusal(401, 'This request needs credentials that identify its sender.', [
+    'www-authenticate',
+    'ApiKey',
+  ])
 }

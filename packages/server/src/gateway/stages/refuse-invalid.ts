@@ -1,6 +1,6 @@
-/** Answers requests that were found invalid while they were read. */
+/** Refuses requests that were found invalid while they were read. */
 
-import type { Stage } from '../message.ts'
+import type { Stage } from '../pipeline.ts'
 
 export function refuseInvalid(): Stage {
   return (request, next) => request.problem ?? next(request)

@@ -1,20 +1,27 @@
 /**
- * Refuses requests early where the process has more than it can serve, by their priority. It stands
- * before anything costly. While there is no overload it only counts the request; which priority a
- * request has is looked up only when some are refused.
+ * Refuses requests by their priority when the process has more than it can serve. It comes before
+ * anything costly. Without an overload it only counts the request; priorities are looked up only
+ * while requests are refused.
  *
- * The tier of a caller is known only behind authentication. Until then, a request counts with the
- * highest priority that a tier could give it; `shedByTier` looks again once the tier is known.
+ * The tier of a caller is known only after authentication. Until then, a request counts with the
+ * highest priority that a tier could give it; `shedByTier` decides again once the tier is known.
  */
 
+import type { MaybePromise } from 'tidegate'
+import { higher, PRIORITY_DEFAULT, type Priority } from '../../limits/priority.ts'
 import type { Overload } from '../../overload/overload.ts'
 import { RETRY_SECONDS_MAX, retryAfterSeconds } from '../../overload/retry-after.ts'
-import type { RoutesSection } from '../../policy/gateway-section.ts'
-import { higher, PRIORITY_DEFAULT, type Priority } from '../../policy/priority.ts'
+import type { RoutesSection } from '../../policy/schema/routes-section.ts'
+import { createContextKey } from '../context.ts'
 import type { LivePolicy } from '../live-policy.ts'
-import type { GatewayRequest, GatewayResponse, Handler, MaybePromise, Stage } from '../message.ts'
+import type { GatewayRequest, GatewayResponse } from '../message.ts'
+import type { Handler, Stage } from '../pipeline.ts'
 import { refusal } from '../refusal.ts'
+import { isUrgent } from '../upstreams/upstream-context.ts'
 import { routeFinder } from './route.ts'
+
+/** The priority by which a request was refused. */
+export const refusedPriority = createContextKey<Priority | undefined>(undefined)
 
 export interface ShedOptions {
   readonly overload: Overload
@@ -22,39 +29,39 @@ export interface ShedOptions {
   readonly routes: RoutesSection
 }
 
-/** The two looks. They share the responses, which are made once for each second. */
+/** The two checks. They share the responses, which are made once a second. */
 export interface ShedStages {
   readonly shed: Stage
   readonly shedByTier: Stage
-  /** Whether a route or a limit makes a request critical. A tier is not known yet. */
+  /** True if a route or a limit makes a request critical; its tier is not known yet. */
   isCritical(request: GatewayRequest): boolean
 }
 
 export function shedStages({ overload, policy, routes }: ShedOptions): ShedStages {
   const byRoute = routePriorities(routes)
-  const overloaded = overloadedAnswers()
+  const overloaded = overloadedResponses()
   const leave = () => overload.leave()
   const stated = (request: GatewayRequest) =>
     higher(byRoute(request), policy.enforcer().priorities.ofRequest(request))
   const refuse = (request: GatewayRequest, priority: Priority) => {
     const { connection } = request
-    request.priority = priority
+    request.context.set(refusedPriority, priority)
+    connection.refusals += 1
     // On a connection of a trusted proxy, the next request can be that of another client.
-    if (connection.wasShed && !connection.isTrusted) request.holdMs = overload.holdMs
-    connection.wasShed = true
+    if (!connection.isTrusted) connection.holdMs = overload.holdMs(connection.refusals)
     return overloaded()
   }
-  const lookAgain = (
+  const checkAgain = (
     request: GatewayRequest,
     byTier: Priority | undefined,
     next: Handler,
   ): MaybePromise<GatewayResponse> => {
     const known = stated(request)
     const priority = higher(known, byTier) ?? PRIORITY_DEFAULT
-    // A request that counted with this priority at the first look is not drawn twice.
+    // A request that counted with this priority at the first check is not drawn twice.
     const isKnown = priority === possible(known, policy.enforcer().priorities.tierMax)
-    request.isUrgent = priority === 'critical'
-    return isKnown || overload.admits(priority) ? goOn(request, next) : refuse(request, priority)
+    request.context.set(isUrgent, priority === 'critical')
+    return isKnown || overload.admits(priority) ? proceed(request, next) : refuse(request, priority)
   }
   return {
     isCritical: (request) => stated(request) === 'critical',
@@ -63,7 +70,7 @@ export function shedStages({ overload, policy, routes }: ShedOptions): ShedStage
         const { tierMax } = policy.enforcer().priorities
         const priority = possible(stated(request), tierMax)
         if (!overload.admits(priority)) return refuse(request, priority)
-        request.isUrgent = priority === 'critical'
+        request.context.set(isUrgent, priority === 'critical')
       }
       // A connection that switches protocols stays open without work: it is not in flight.
       if (request.upgrade === undefined) {
@@ -74,20 +81,20 @@ export function shedStages({ overload, policy, routes }: ShedOptions): ShedStage
     },
     shedByTier(request, next) {
       const { priorities } = policy.enforcer()
-      if (priorities.tierMax === undefined || overload.isCalm) return goOn(request, next)
+      if (priorities.tierMax === undefined || overload.isCalm) return proceed(request, next)
       const byTier = priorities.ofCaller(request.identity)
-      if (!(byTier instanceof Promise)) return lookAgain(request, byTier, next)
-      return byTier.then((found) => lookAgain(request, found, next))
+      if (!(byTier instanceof Promise)) return checkAgain(request, byTier, next)
+      return byTier.then((found) => checkAgain(request, found, next))
     },
   }
 }
 
-function goOn(request: GatewayRequest, next: Handler): MaybePromise<GatewayResponse> {
-  request.connection.wasShed = false
+function proceed(request: GatewayRequest, next: Handler): MaybePromise<GatewayResponse> {
+  request.connection.refusals = 0
   return next(request)
 }
 
-/** The highest priority that a request can turn out to have. */
+/** The highest priority that a request can have, whatever its tier. */
 function possible(stated: Priority | undefined, tierMax: Priority | undefined): Priority {
   return higher(stated ?? PRIORITY_DEFAULT, tierMax) ?? PRIORITY_DEFAULT
 }
@@ -100,21 +107,23 @@ function routePriorities(routes: RoutesSection): (request: GatewayRequest) => Pr
 }
 
 /** One response for each number of seconds to wait, shared by all requests of a second. */
-function overloadedAnswers(): () => GatewayResponse {
-  const answers: GatewayResponse[] = []
+function overloadedResponses(): () => GatewayResponse {
+  const responses: GatewayResponse[] = []
   let second = 0
   return () => {
     const nowSecond = Math.floor(Date.now() / 1_000)
     if (nowSecond !== second) {
       // They carry the date.
       second = nowSecond
-      for (let wait = 1; wait <= RETRY_SECONDS_MAX; wait++) answers[wait] = overloadedAnswer(wait)
+      for (let wait = 1; wait <= RETRY_SECONDS_MAX; wait++) {
+        responses[wait] = overloadedResponse(wait)
+      }
     }
-    return answers[retryAfterSeconds()] ?? overloadedAnswer(1)
+    return responses[retryAfterSeconds()] ?? overloadedResponse(1)
   }
 }
 
-function overloadedAnswer(waitSeconds: number): GatewayResponse {
+function overloadedResponse(waitSeconds: number): GatewayResponse {
   const response = refusal(503, 'The gateway is overloaded.', ['retry-after', String(waitSeconds)])
   response.isShared = true
   return response

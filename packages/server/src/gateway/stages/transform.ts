@@ -1,35 +1,33 @@
 /**
- * Makes the request what its upstream gets: the path as the route rewrites it, who asks, by
- * `X-Forwarded-*` and `Forwarded`, and who that is, by `X-Tidegate-*`. Whatever a client sent under
- * these names is gone by now, unless a trusted proxy sent it.
- * https://www.rfc-editor.org/rfc/rfc7239
+ * Prepares the request for its upstream: the rewritten path, the client's address in
+ * `X-Forwarded-*` and `Forwarded`, this gateway in `Via`, and the verified identity in
+ * `X-Tidegate-*`. Fields of clients under these names were dropped before, except `Via` and those
+ * of trusted proxies. https://www.rfc-editor.org/rfc/rfc7239
  */
 
-import type { HeaderChanges } from '../../policy/gateway-section.ts'
-import type { Identity } from '../../policy/request-facts.ts'
-import {
-  fieldOf,
-  type GatewayRequest,
-  type HeaderList,
-  removeField,
-  type Stage,
-  setField,
-  whenDone,
-} from '../message.ts'
-import type { Route } from './route.ts'
+import type { Identity } from '../../limits/request-facts.ts'
+import type { HeaderChanges } from '../../policy/schema/routes-section.ts'
+import { fieldOf, type HeaderList, removeField, setField } from '../header-list.ts'
+import type { GatewayRequest } from '../message.ts'
+import { type Stage, whenDone } from '../pipeline.ts'
+import { upstreamTarget } from '../upstreams/upstream-context.ts'
+import { type Route, routeOf } from './route.ts'
+import { addVia } from './via.ts'
 
 export interface TransformOptions {
-  /** Whether API keys are known ones, so that their ids mean something to an upstream. */
+  /** True if API keys are verified, so that their ids mean something to an upstream. */
   readonly knowsKeys: boolean
+  /** The name of this gateway in `Via`. */
+  readonly via: string
 }
 
-export function transform({ knowsKeys }: TransformOptions): Stage {
+export function transform({ knowsKeys, via }: TransformOptions): Stage {
   return (request, next) => {
-    const { route } = request
-    if (route === undefined) throw new Error('a request is transformed after it has a route')
-    request.target = `${rewritten(request.path, route)}${request.query}`
+    const route = routeOf(request)
+    request.context.set(upstreamTarget, `${rewritten(request.path, route)}${request.query}`)
     request.headers.push('host', request.host)
     addForwarding(request)
+    addVia(request, via)
     addIdentity(request.headers, request.identity, knowsKeys)
     change(request.headers, route.requestHeaders)
     const { responseHeaders } = route
@@ -46,7 +44,7 @@ function rewritten(path: string, { stripPrefix, addPrefix }: Route): string {
   return addPrefix === '' ? rest || '/' : `${addPrefix}${rest}`
 }
 
-/** As in patterns, what counts of a segment is what stands before its parameters. */
+/** Parameters of a segment are ignored, as in path patterns. */
 function stripped(path: string, prefix: string): string {
   if (path.startsWith(prefix) && (path.length === prefix.length || path[prefix.length] === '/')) {
     return path.slice(prefix.length)
@@ -90,7 +88,7 @@ function addIdentity(headers: HeaderList, identity: Identity, knowsKeys: boolean
   addEncoded(headers, 'x-tidegate-certificate', identity.certificate)
 }
 
-/** Names of users are any text; as header fields they are percent-encoded. */
+/** Names of users can be any text, so they are percent-encoded. */
 function addEncoded(headers: HeaderList, name: string, value: string | undefined): void {
   if (value !== undefined) headers.push(name, encodeURIComponent(value.toWellFormed()))
 }

@@ -1,40 +1,36 @@
 /**
- * One request on its way to an upstream and the answer on its way back. The answer is handed over
- * as soon as its head is there; its body flows as fast as the client takes it. Either side that
- * goes away takes the other with it.
+ * One request on its way to an upstream, and its response on the way back. The response is returned
+ * as soon as its head has arrived; its body flows as fast as the client reads. If either side
+ * closes, the other is closed too.
  *
- * Sends again only where nothing can have happened twice: no byte of the request was written; or
- * the method is idempotent, there is no body, and the connection broke before any byte of an
- * answer. https://www.rfc-editor.org/rfc/rfc9110#section-9.2.2
+ * A request is retried only if it cannot have an effect twice: no byte of it was written; or its
+ * method is idempotent, it has no body, and the connection broke before the first byte of a
+ * response. https://www.rfc-editor.org/rfc/rfc9110#section-9.2.2
  */
 
-import type { Duplex, Readable } from 'node:stream'
-import {
-  type BodySink,
-  type BodySource,
-  type GatewayRequest,
-  type GatewayResponse,
-  type HeaderList,
-  responseOf,
-} from '../message.ts'
+import type { Duplex } from 'node:stream'
+import type { Body } from '../body/body.ts'
+import { HeldBody } from '../body/held-body.ts'
+import type { HeaderList } from '../header-list.ts'
+import { type GatewayRequest, type GatewayResponse, responseOf } from '../message.ts'
 import { refusal } from '../refusal.ts'
-import type { AnswerHandler, Connection, Progress } from './http1/connection.ts'
-import type { AnswerHead } from './http1/read-head.ts'
-import type { Place, Visitor } from './places.ts'
+import type { Slot, Waiter } from './connection-slots.ts'
+import type { ResponseHead } from './http1/read-response-head.ts'
+import type { Progress, ResponseHandler } from './http1/upstream-connection.ts'
 import { cleanResponseHead, cleanTrailers, upgradeHead } from './response-head.ts'
 import type { Target } from './target.ts'
-import { isBroken, isOfRequest, upstreamProblem } from './upstream-problem.ts'
+import type { UpstreamCall } from './upstream-client.ts'
+import { isUrgent, onIncomplete, upstreamMs, upstreamTarget } from './upstream-context.ts'
+import { isBroken, isOfRequest, reasonOf, upstreamProblem } from './upstream-problem.ts'
 
 export interface Attempts {
-  /** Another target than those that were tried, with room; undefined where there is none. */
+  /** Returns a target that was not tried and has a free slot; undefined if there is none. */
   next(tried: readonly Target[], client: string): Target | undefined
   readonly retries: number
 }
 
-/** What is kept of a body that nobody takes yet. */
+/** Bytes of a response that are kept before it is piped. */
 const HELD_BYTES_MAX = 64 * 1_024
-
-const nothing = Buffer.alloc(0)
 
 const idempotentMethods: ReadonlySet<string> = new Set([
   ...['GET', 'HEAD', 'OPTIONS', 'PUT', 'DELETE', 'QUERY', 'PROPFIND'],
@@ -42,39 +38,37 @@ const idempotentMethods: ReadonlySet<string> = new Set([
 
 export function exchange(
   request: GatewayRequest,
-  body: Buffer | Readable | null,
+  body: Buffer | Body | null,
   target: Target,
   attempts: Attempts,
 ): Promise<GatewayResponse> {
   return new Promise((resolve) => {
     const one = new Exchange(request, body, attempts, resolve)
-    // Also where the client got another answer, or what nobody takes would be kept for ever.
-    request.onEnd(() => one.abort())
+    // Also if the client got another response: otherwise this one would be kept forever.
+    request.onEnd(() => one.cancel())
     one.send(target)
   })
 }
 
-class Exchange implements AnswerHandler, BodySource, Visitor {
+class Exchange implements ResponseHandler, Waiter {
   readonly #request: GatewayRequest
   readonly #attempts: Attempts
   readonly #resolve: (response: GatewayResponse) => void
+  readonly #startMs = performance.now()
   readonly #tried: Target[] = []
-  readonly #body: Buffer | Readable | null
+  readonly #body: Buffer | Body | null
   #target: Target | undefined
-  #place: Place | undefined
-  #connection: Connection | undefined
+  #slot: Slot | undefined
+  #connection: UpstreamCall | undefined
   #response: GatewayResponse | undefined
   #isDone = false
-  #isAborted = false
-  #sink: BodySink | undefined
-  #held: Buffer[] = []
-  #heldBytes = 0
-  #trailers: HeaderList | undefined
-  #hasFailed = false
+  #isCancelled = false
+  /** The body of the response. */
+  readonly #arriving = new HeldBody(this, HELD_BYTES_MAX)
 
   constructor(
     request: GatewayRequest,
-    body: Buffer | Readable | null,
+    body: Buffer | Body | null,
     attempts: Attempts,
     resolve: (response: GatewayResponse) => void,
   ) {
@@ -85,108 +79,84 @@ class Exchange implements AnswerHandler, BodySource, Visitor {
   }
 
   send(target: Target): void {
-    if (this.#isAborted) {
-      this.#refuse(upstreamProblem(clientGone()))
+    if (this.#isCancelled) {
+      this.#refuse(upstreamProblem(clientClosed()))
       return
     }
+    const { client, context } = this.#request
     this.#target = target
     this.#tried.push(target)
     this.#connection = undefined
     this.#isDone = false
-    this.#place = target.places.take(this.#request.client, this, this.#request.isUrgent)
-    if (this.#place.isConnected) this.hasConnection()
+    this.#slot = target.slots.take(client, this, context.get(isUrgent))
+    if (this.#slot.isConnected) this.onSlot()
   }
 
-  hasConnection(): void {
-    const { method, target, headers, bodyBytes, upgrade } = this.#request
+  onSlot(): void {
+    const { method, context, headers, bodyBytes, upgrade } = this.#request
+    const target = context.get(upstreamTarget)
     const outgoing = { method, target, headers, body: this.#body, bodyBytes, upgrade }
     const { pool } = this.#target as Target
-    // Where one connection was dead though it seemed alive, so may be all that are as old.
-    const isAgain = this.#tried.length > 1
-    const connection = isAgain ? pool.sendApart(outgoing, this) : pool.send(outgoing, this)
-    // One that has failed at once has told so already, and another one may be under way.
-    if (!connection.isGone) this.#connection = connection
+    // If one idle connection was closed, others of the same age may be closed as well.
+    const isRetry = this.#tried.length > 1
+    const connection = isRetry
+      ? pool.sendOnNewConnection(outgoing, this)
+      : pool.send(outgoing, this)
+    // A connection that failed at once has reported it, and a retry may already be under way.
+    if (!connection.isClosed) this.#connection = connection
   }
 
-  hasWaitedTooLong(): void {
+  onTimeout(): void {
     this.#leaveTarget()
     this.#refuse(refusal(503, 'The upstream has too many requests.', ['retry-after', '1']))
   }
 
-  abort(): void {
-    this.#isAborted = true
-    if (this.#isDone || this.#place === undefined) return
-    if (this.#place.isConnected) {
-      this.#connection?.abort(clientGone())
+  cancel(): void {
+    this.#isCancelled = true
+    if (this.#isDone || this.#slot === undefined) return
+    if (this.#slot.isConnected) {
+      this.#connection?.abort(clientClosed())
       return
     }
-    // It waits for a connection, which is for somebody else now.
     this.#leaveTarget()
-    this.#refuse(upstreamProblem(clientGone()))
-  }
-
-  whole(bytesMax: number): Buffer | undefined {
-    const isWhole = this.#isDone && !this.#hasFailed && this.#trailers === undefined
-    if (!isWhole || this.#heldBytes > bytesMax) return undefined
-    const [first = nothing, ...others] = this.#held
-    return others.length === 0 ? first : Buffer.concat(this.#held)
-  }
-
-  pipe(sink: BodySink): void {
-    this.#sink = sink
-    const held = this.#held
-    this.#held = []
-    if (this.#hasFailed) {
-      sink.fail()
-      return
-    }
-    if (this.#isDone) {
-      sink.end(held.length > 1 ? Buffer.concat(held) : held[0], this.#trailers)
-      return
-    }
-    let takesMore = true
-    for (const chunk of held) takesMore = sink.write(chunk)
-    if (takesMore) this.#connection?.resume()
-    else this.#connection?.pause()
+    this.#refuse(upstreamProblem(clientClosed()))
   }
 
   resume(): void {
     this.#connection?.resume()
   }
 
-  onInterim({ status, headers }: AnswerHead): void {
+  onInterim({ status, headers }: ResponseHead): void {
     this.#request.inform(status, headers)
   }
 
-  onHead(head: AnswerHead): void {
+  onHead(head: ResponseHead): void {
     const { status } = head
-    this.#target?.hasAnswered(status >= 500)
-    const response = responseOf(status, cleanResponseHead(head), this)
+    this.#noteTime()
+    this.#target?.health.onResponse(status)
+    const response = responseOf(status, cleanResponseHead(head), this.#arriving)
     response.statusText = head.statusText
     this.#response = response
     this.#resolve(response)
   }
 
   onData(chunk: Buffer): boolean {
-    if (this.#sink !== undefined) return this.#sink.write(chunk)
-    this.#held.push(chunk)
-    this.#heldBytes += chunk.length
-    return this.#heldBytes <= HELD_BYTES_MAX
+    return this.#arriving.write(chunk)
   }
 
   onEnd(trailers: HeaderList | undefined): void {
     this.#isDone = true
-    this.#trailers = trailers && cleanTrailers(trailers)
     this.#leaveTarget()
-    this.#dropBody()
-    this.#sink?.end(undefined, this.#trailers)
+    this.#cancelBody()
+    this.#arriving.end(undefined, trailers && cleanTrailers(trailers))
   }
 
-  onSwitched(head: AnswerHead, socket: Duplex): void {
+  onSwitched(head: ResponseHead, socket: Duplex): void {
     this.#isDone = true
-    this.#target?.hasAnswered(false)
+    this.#noteTime()
+    this.#target?.health.onResponse(head.status)
     this.#leaveTarget()
-    // Until somebody takes it, its errors are nobody's.
+    // Until the tunnel has its listeners, an error must not crash the process.
     socket.on('error', () => socket.destroy())
     const response = responseOf(head.status, upgradeHead(head.headers), undefined)
     response.tunnel = socket
@@ -194,27 +164,28 @@ class Exchange implements AnswerHandler, BodySource, Visitor {
   }
 
   onError(error: Error, progress: Progress): void {
-    // What the client did wrong is not held against the target.
-    const isClients = this.#isAborted || errorOf(this.#body) === error || isOfRequest(error)
-    if (!isClients) this.#target?.hasAnswered(true)
+    // The target is not blamed for faults of the client.
+    const isOfClient = this.#isCancelled || isOfRequest(error)
+    const target = this.#target
+    const reason = isOfClient ? undefined : reasonOf(error)
+    if (reason !== undefined) target?.health.onFailure(reason)
     this.#isDone = true
     this.#leaveTarget()
     if (this.#response !== undefined) {
-      this.#hasFailed = true
-      this.#held = []
-      this.#dropBody()
-      // Nothing of the response was sent before there is a sink, so another one can be.
-      if (this.#sink === undefined) Object.assign(this.#response, upstreamProblem(error))
-      else this.#sink.fail()
+      this.#cancelBody()
+      // Before it is piped nothing was sent, so the client can still get another response.
+      if (!this.#arriving.isPiped) Object.assign(this.#response, upstreamProblem(error))
+      else if (reason !== undefined) this.#reportIncomplete(this.#response, reason, target)
+      this.#arriving.fail(error)
       return
     }
-    const mayGoOn = !isClients && this.#maySendAgain(error, progress)
-    const next = mayGoOn ? this.#nextTarget() : undefined
+    const mayRetry = !isOfClient && this.#mayRetry(error, progress)
+    const next = mayRetry ? this.#nextTarget() : undefined
     if (next === undefined) this.#refuse(upstreamProblem(error))
     else this.send(next)
   }
 
-  #maySendAgain(error: Error, { isSent, isAnswered }: Progress): boolean {
+  #mayRetry(error: Error, { isSent, isAnswered }: Progress): boolean {
     if (!isSent) return true
     const isSafe = idempotentMethods.has(this.#request.method) && this.#body === null
     return isSafe && !isAnswered && isBroken(error)
@@ -222,35 +193,40 @@ class Exchange implements AnswerHandler, BodySource, Visitor {
 
   #nextTarget(): Target | undefined {
     if (this.#tried.length > this.#attempts.retries) return undefined
-    // With one target only, a connection that was closed while idle deserves another one.
+    // The only target is tried again: it may have closed an idle connection.
     const { client } = this.#request
     return this.#attempts.next(this.#tried, client) ?? this.#attempts.next([], client)
   }
 
+  #reportIncomplete({ status }: GatewayResponse, reason: string, target: Target | undefined): void {
+    const response = { status, target: target?.origin ?? '', reason }
+    this.#request.context.get(onIncomplete)?.(this.#request, response)
+  }
+
+  #noteTime(): void {
+    this.#request.context.set(upstreamMs, performance.now() - this.#startMs)
+  }
+
   #refuse(response: GatewayResponse): void {
     this.#isDone = true
-    this.#dropBody()
+    this.#noteTime()
+    this.#cancelBody()
     this.#resolve(response)
   }
 
-  /** What was not sent of it is nobody's now. */
-  #dropBody(): void {
-    if (this.#body !== null && !Buffer.isBuffer(this.#body)) this.#body.destroy()
+  #cancelBody(): void {
+    if (this.#body !== null && !Buffer.isBuffer(this.#body)) this.#body.cancel()
   }
 
   #leaveTarget(): void {
-    const place = this.#place
+    const slot = this.#slot
     this.#target = undefined
     this.#connection = undefined
-    this.#place = undefined
-    place?.leave()
+    this.#slot = undefined
+    slot?.release()
   }
 }
 
-function errorOf(body: Buffer | Readable | null): Error | null {
-  return body === null || Buffer.isBuffer(body) ? null : body.errored
-}
-
-function clientGone(): Error {
-  return Object.assign(new Error('the client has gone'), { code: 'TIDEGATE_CLIENT_GONE' })
+function clientClosed(): Error {
+  return Object.assign(new Error('the client has disconnected'), { code: 'TIDEGATE_CLIENT_CLOSED' })
 }

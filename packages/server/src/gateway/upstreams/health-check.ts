@@ -1,12 +1,13 @@
-/** Asks targets now and then whether they are well; a change is believed after a few times. */
+/** Checks targets at an interval. A change counts after several equal results. */
 
-import type { UpstreamSection } from '../../policy/gateway-section.ts'
-import type { AnswerHandler } from './http1/connection.ts'
+import type { UpstreamSection } from '../../policy/schema/upstreams-section.ts'
+import type { ResponseHandler } from './http1/upstream-connection.ts'
 import type { Target } from './target.ts'
+import { reasonOf } from './upstream-problem.ts'
 
 type HealthCheck = NonNullable<UpstreamSection['healthCheck']>
 
-/** Returns what stops the checks. */
+/** Returns a function that stops the checks. */
 export function watchHealth(
   targets: readonly Target[],
   check: HealthCheck | undefined,
@@ -20,52 +21,56 @@ export function watchHealth(
 
 function watchTarget(target: Target, check: HealthCheck): NodeJS.Timeout {
   let streak = 0
-  let isAsking = false
-  const ask = async () => {
-    if (isAsking) return
-    isAsking = true
-    const isWell = await answersWell(target, check)
-    isAsking = false
-    streak = isWell === target.isHealthy ? 0 : streak + 1
-    if (streak < (isWell ? check.healthyAfter : check.unhealthyAfter)) return
-    target.isHealthy = isWell
+  let isChecking = false
+  const run = async () => {
+    if (isChecking) return
+    isChecking = true
+    const problem = await problemOf(target, check)
+    isChecking = false
+    const isHealthy = problem === undefined
+    streak = isHealthy === target.health.isHealthy ? 0 : streak + 1
+    if (streak < (isHealthy ? check.healthyAfter : check.unhealthyAfter)) return
+    target.health.onChecked(problem)
     streak = 0
   }
-  void ask()
-  return setInterval(ask, check.every).unref()
+  void run()
+  return setInterval(run, check.every).unref()
 }
 
-/** On a connection of its own: a check must not fail because of what others have left. */
-function answersWell({ pool, host }: Target, check: HealthCheck): Promise<boolean> {
+/**
+ * Returns why a check fails, or undefined if it succeeds. It uses a new connection: a check must
+ * not fail because an idle one was closed.
+ */
+function problemOf({ pool, host }: Target, check: HealthCheck): Promise<string | undefined> {
   return new Promise((resolve) => {
-    let isWell = false
+    let problem: string | undefined
     let timer: NodeJS.Timeout | undefined
-    const done = (answer: boolean) => {
+    const done = (found: string | undefined) => {
       clearTimeout(timer)
-      resolve(answer)
+      resolve(found)
     }
-    const handler: AnswerHandler = {
+    const handler: ResponseHandler = {
       onInterim: () => undefined,
       onHead({ status }) {
-        isWell = status < 400
+        if (status >= 400) problem = `status ${status}`
       },
       onData: () => true,
       onEnd: () => {
-        // Kept for others, those of many checks would be more than a target is to have.
+        // Connections of checks do not count as slots, so they are not kept.
         connection.destroy()
-        done(isWell)
+        done(problem)
       },
       onSwitched: (_head, socket) => {
         socket.destroy()
-        done(false)
+        done('status 101')
       },
-      onError: () => done(false),
+      onError: (error) => done(reasonOf(error)),
     }
     const request = { method: 'GET', target: check.path, headers: ['host', host] }
-    const connection = pool.sendApart(
+    const connection = pool.sendOnNewConnection(
       { ...request, body: null, bodyBytes: undefined, upgrade: undefined },
       handler,
     )
-    timer = setTimeout(() => connection.abort(new Error('not in time')), check.timeout)
+    timer = setTimeout(() => connection.abort(new Error('no response in time')), check.timeout)
   })
 }

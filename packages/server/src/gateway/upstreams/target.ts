@@ -1,14 +1,12 @@
-/**
- * One server of an upstream: its connections, how many requests it has, and how well it does. Two
- * things take it out of the turns: health checks that fail, and answers that keep failing, which
- * ejects it for a while.
- */
+/** One server of an upstream: its connections, its connection slots and its health. */
 
-import type { UpstreamSection } from '../../policy/gateway-section.ts'
-import { ConnectionPool, type PoolTls } from './http1/connection-pool.ts'
-import { Places } from './places.ts'
+import type { UpstreamSection } from '../../policy/schema/upstreams-section.ts'
+import { ConnectionSlots } from './connection-slots.ts'
+import type { PoolTls } from './http1/connection-pool.ts'
+import { TargetHealth, type TargetObserver, type TargetStatus } from './target-health.ts'
+import type { CreateClient, UpstreamClient } from './upstream-client.ts'
 
-/** What is read from files once, for all targets of an upstream. */
+/** The content of TLS files, for all targets of an upstream. */
 export interface TargetTls {
   readonly ca: Buffer | undefined
   readonly cert: Buffer | undefined
@@ -18,51 +16,49 @@ export interface TargetTls {
 
 export class Target {
   readonly origin: string
-  /** As it is called in `Host`. */
+  /** Its name in `Host`. */
   readonly host: string
-  readonly pool: ConnectionPool
-  readonly places: Places
-  isHealthy = true
-  #failures = 0
-  #ejectedUntilMs = 0
-  readonly #ejection: UpstreamSection['ejection']
+  readonly pool: UpstreamClient
+  readonly slots: ConnectionSlots
+  readonly health: TargetHealth
 
-  constructor(origin: string, settings: UpstreamSection, tls: TargetTls | undefined) {
+  constructor(
+    origin: string,
+    settings: UpstreamSection,
+    tls: TargetTls | undefined,
+    createClient: CreateClient,
+    observer: TargetObserver,
+  ) {
     this.origin = origin
-    this.#ejection = settings.ejection
-    this.places = new Places({
+    this.health = new TargetHealth(settings.ejection, observer)
+    this.slots = new ConnectionSlots({
       connectionsMax: settings.connectionsMax,
-      placesMax: settings.waitingMax,
+      slotsMax: settings.waitingMax,
       clientShareMax: settings.clientShareMax,
       waitMsMax: settings.timeouts.wait,
     })
     const url = new URL(origin)
     this.host = url.host
-    this.pool = new ConnectionPool({
+    this.pool = createClient({
       origin: url,
       timeouts: settings.timeouts,
       tls: url.protocol === 'https:' ? poolTls(url, tls) : undefined,
     })
   }
 
-  isEjected(nowMs: number): boolean {
-    return nowMs < this.#ejectedUntilMs
-  }
-
-  /** To be told of every answer, and of every request that got none. */
-  hasAnswered(isFailure: boolean): void {
-    if (!isFailure) {
-      this.#failures = 0
-      return
+  /** For `/status`. Open WebSockets are not in flight. */
+  status(): TargetStatus & Readonly<Record<'target' | 'inFlight' | 'waiting', string | number>> {
+    const { connected, count } = this.slots
+    return {
+      target: this.origin,
+      ...this.health.status(),
+      inFlight: connected,
+      waiting: count - connected,
     }
-    this.#failures += 1
-    if (this.#failures < this.#ejection.after) return
-    this.#failures = 0
-    this.#ejectedUntilMs = performance.now() + this.#ejection.for
   }
 }
 
-/** No Host of a client decides whose certificate is expected. */
+/** The expected name never comes from the `Host` of a client. */
 function poolTls({ hostname }: URL, tls: TargetTls | undefined): PoolTls {
   const { ca, cert, key, serverName = hostname } = tls ?? {}
   return { ca, cert, key, serverName }

@@ -1,23 +1,30 @@
 /**
- * An upstream: servers that do the same, taken in turns. Those that are not well get no requests
- * as long as others are. Where every one was ejected they are all used again: answers that fail
- * can be a client's doing, and must not take everybody's upstream away.
+ * An upstream: equal servers that take turns. Unhealthy and ejected ones get no requests while
+ * others are left. If all are ejected, all are used again: one client can cause failures, and must
+ * not take the upstream away from others.
  */
 
-import type { Readable } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { UpstreamSection } from '../../policy/gateway-section.ts'
-import type { GatewayRequest, GatewayResponse, MaybePromise } from '../message.ts'
+import type { MaybePromise } from 'tidegate'
+import type { UpstreamSection } from '../../policy/schema/upstreams-section.ts'
+import type { Body } from '../body/body.ts'
+import type { GatewayRequest, GatewayResponse } from '../message.ts'
 import { refusal } from '../refusal.ts'
 import { type Attempts, exchange } from './exchange.ts'
 import { watchHealth } from './health-check.ts'
 import { Target, type TargetTls } from './target.ts'
+import type { TargetEvent } from './target-health.ts'
+import type { CreateClient } from './upstream-client.ts'
 import { upstreamProblem } from './upstream-problem.ts'
 
-/** Requests that have found their route may still be on their way, such as to the store. */
+/** Called for each change of a target. */
+export type UpstreamObserver = (upstream: string, target: string, event: TargetEvent) => void
+
+/** Requests that have a route may still wait for something else, such as the store. */
 const GRACE_MS = 10_000
 
-const LOOK_INTERVAL_MS = 1_000
+/** A closed upstream may live this much longer than its last request. */
+const CHECK_INTERVAL_MS = 1_000
 
 export class Upstream implements Attempts {
   readonly name: string
@@ -29,18 +36,30 @@ export class Upstream implements Attempts {
   #arriving = 0
   #isDestroyed = false
 
-  constructor(name: string, settings: UpstreamSection, tls: TargetTls | undefined) {
+  constructor(
+    name: string,
+    settings: UpstreamSection,
+    tls: TargetTls | undefined,
+    createClient: CreateClient,
+    observer: UpstreamObserver,
+  ) {
     this.name = name
     this.retries = settings.retries
-    this.targets = settings.targets.map((origin) => new Target(origin, settings, tls))
+    const report = (origin: string) => (event: TargetEvent) => {
+      // Requests that are aborted when the gateway stops are not failures of a target.
+      if (!this.#isDestroyed) observer(name, origin, event)
+    }
+    this.targets = settings.targets.map((origin) => {
+      return new Target(origin, settings, tls, createClient, report(origin))
+    })
     this.#stopChecks = watchHealth(this.targets, settings.healthCheck)
   }
 
   send(request: GatewayRequest): MaybePromise<GatewayResponse> {
     if (!request.hasBody) return this.#forward(request, null)
-    // Nobody should send a body only to hear then that there is no place for it.
+    // A client should not send a body that no target has a slot for.
     const isPossible = this.targets.some(
-      ({ isHealthy, places }) => isHealthy && places.hasRoom(request.client),
+      ({ health, slots }) => health.isHealthy && slots.hasRoom(request.client),
     )
     return isPossible ? this.#takeBody(request) : this.#noTarget()
   }
@@ -48,17 +67,17 @@ export class Upstream implements Attempts {
   next(tried: readonly Target[], client: string): Target | undefined {
     const nowMs = performance.now()
     return (
-      this.#find((target) => !target.isEjected(nowMs), tried, client) ??
+      this.#find((target) => !target.health.isEjected(nowMs), tried, client) ??
       this.#find(() => true, tried, client)
     )
   }
 
-  /** Ends when the requests under way have ended, and those that are about to come. */
+  /** Resolves when all requests that have this upstream as their route have ended. */
   async close(): Promise<void> {
     this.#stopChecks()
     await sleep(GRACE_MS, undefined, { ref: false })
     while (!this.#isDestroyed && this.#isInUse()) {
-      await sleep(LOOK_INTERVAL_MS, undefined, { ref: false })
+      await sleep(CHECK_INTERVAL_MS, undefined, { ref: false })
     }
     this.destroy()
   }
@@ -75,7 +94,7 @@ export class Upstream implements Attempts {
       const body = await request.body()
       return await this.#forward(request, body)
     } catch (error) {
-      // Only a body rejects, and says by its code what is wrong with it.
+      // Only a body rejects with a code.
       if (!(error instanceof Error && 'code' in error)) throw error
       return upstreamProblem(error)
     } finally {
@@ -83,16 +102,16 @@ export class Upstream implements Attempts {
     }
   }
 
-  #forward(request: GatewayRequest, body: Buffer | Readable | null): MaybePromise<GatewayResponse> {
+  #forward(request: GatewayRequest, body: Buffer | Body | null): MaybePromise<GatewayResponse> {
     const target = this.next([], request.client)
     if (target !== undefined) return exchange(request, body, target, this)
-    if (body !== null && !Buffer.isBuffer(body)) body.destroy()
+    if (body !== null && !Buffer.isBuffer(body)) body.cancel()
     return this.#noTarget()
   }
 
   #noTarget(): GatewayResponse {
-    if (!this.targets.some(({ isHealthy }) => isHealthy)) {
-      return refusal(503, 'No server of the upstream is well.')
+    if (!this.targets.some(({ health }) => health.isHealthy)) {
+      return refusal(503, 'No healthy upstream target.')
     }
     return refusal(503, 'The upstream has too many requests.', ['retry-after', '1'])
   }
@@ -105,8 +124,8 @@ export class Upstream implements Attempts {
     const { targets } = this
     for (let step = 0; step < targets.length; step += 1) {
       const target = targets[(this.#turn + step) % targets.length] as Target
-      if (tried.includes(target) || !target.isHealthy || !isFit(target)) continue
-      if (!target.places.hasRoom(client)) continue
+      if (tried.includes(target) || !target.health.isHealthy || !isFit(target)) continue
+      if (!target.slots.hasRoom(client)) continue
       this.#turn = (this.#turn + step + 1) % targets.length
       return target
     }
@@ -114,6 +133,6 @@ export class Upstream implements Attempts {
   }
 
   #isInUse(): boolean {
-    return this.#arriving > 0 || this.targets.some(({ places }) => places.count > 0)
+    return this.#arriving > 0 || this.targets.some(({ slots }) => slots.count > 0)
   }
 }

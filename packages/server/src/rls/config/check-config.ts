@@ -1,9 +1,9 @@
 /**
- * Checks a directory of configuration without serving it: the first thing that is wrong in each
- * file, then what is wrong between them, and what is allowed but probably not meant.
+ * Checks a directory of configuration without serving it. Reports the first problem of each file,
+ * then problems between files, and settings that are allowed but probably mistakes.
  */
 
-import { type DirectoryOptions, readConfigFiles } from './config-directory.ts'
+import { type DirectoryOptions, readDirectory } from '../../config/directory.ts'
 import { RlsConfigError } from './config-error.ts'
 import { type DescriptorFields, decodeFile, type FileFields } from './decode-file.ts'
 import { type ConfigOptions, defaultConfigOptions, loadConfig } from './rls-config.ts'
@@ -18,7 +18,7 @@ export interface ConfigCheck {
   readonly files: number
   readonly domains: number
   readonly rules: number
-  /** Where there are any, the directory is refused. */
+  /** If there are any, the directory is refused. */
   readonly problems: readonly ConfigRemark[]
   readonly warnings: readonly ConfigRemark[]
 }
@@ -37,14 +37,14 @@ export function checkRlsConfig(
       return undefined
     }
   }
-  const files = attempt(directory, () => readConfigFiles(directory, all)) ?? []
+  const files = attempt(directory, () => readDirectory(directory, all).files) ?? []
   const decoded = files.flatMap(
     ({ name, text }) => attempt(name, () => decodeFile(name, text)) ?? [],
   )
   const alone = decoded.filter((one) => attempt(one.file, () => loadConfig([one], all)))
   const config = attempt(directory, () => loadConfig(alone, all))
   if (files.length === 0 && problems.length === 0) {
-    problems.push({ file: directory, message: 'there are no files in it' })
+    problems.push({ file: directory, message: 'the directory has no files' })
   }
   return {
     files: files.length,
@@ -86,8 +86,8 @@ function visit(
 }
 
 /**
- * Patterns behind one that takes all of their values. A pattern that matches the text of another
- * one matches all that the other does, because a `*` in that text can only be under a `*`.
+ * Returns patterns that follow one that matches all of their values. A pattern that matches the
+ * text of another matches all its values: a `*` in that text can only match a `*`.
  */
 function hiddenIn(descriptors: readonly DescriptorFields[], parent: string): string[] {
   return descriptors.flatMap(({ key, value, descriptors: inner }, at) => {

@@ -1,4 +1,4 @@
-/** A configuration that is refused: the file, and what is wrong, as the reference words it. */
+/** A configuration that is refused: the file and the problem, in the words of the reference. */
 export class RlsConfigError extends Error {
   override readonly name = 'RlsConfigError'
   readonly file: string

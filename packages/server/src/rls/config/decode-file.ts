@@ -1,7 +1,7 @@
 /**
- * From the values of a file to its fields, each of the type that it has in the reference. Names
- * that stand where they mean nothing are not looked at. A value of another type is refused with the
- * words of Go's yaml.v2, all of a file at once.
+ * Turns the values of a file into fields, each of the type that it has in the reference. Names in a
+ * place where they have no meaning are ignored. Values of a wrong type are refused with the
+ * messages of Go's yaml.v2, all of a file at once.
  */
 
 import type { JsonObject, JsonValue } from '../wire/struct.ts'
@@ -29,7 +29,7 @@ export interface DescriptorFields {
   readonly keyPrefix: string
   readonly valuePrefix: string
   readonly networks: readonly string[]
-  /** By value: a limit of its own, with what it does not say from `limit`. */
+  /** Limits of single values; fields that they leave out come from `limit`. */
   readonly limitsPerValue: ReadonlyMap<string, LimitFields>
 }
 
@@ -206,11 +206,11 @@ class Decoder {
     })
   }
 
-  /** Free values, as they go into an answer. */
+  /** Any values; they are copied into responses. */
   #metadata(value: YamlValue | undefined): JsonObject | undefined {
     if (value === undefined || isNull(value)) return undefined
     if (value.kind === 'map') return objectOf(value)
-    throw new RlsConfigError(this.#file, 'error parsing metadata: it is no map')
+    throw new RlsConfigError(this.#file, 'error parsing metadata: it is not a map')
   }
 
   #warnOfNames(map: YamlMap, known: ReadonlySet<string>, place: string): void {
@@ -224,7 +224,7 @@ class Decoder {
   }
 }
 
-/** What a limit of a value does not say is as in the limit beside it. */
+/** Takes fields that the limit of a value leaves out from the common limit. */
 function withCommon(
   limit: LimitFields,
   common: LimitFields | undefined,

@@ -185,7 +185,7 @@ descriptors:
       - key: user
         rate_limit: { unit: second, requests_per_unit: 3 }
 `
-    const limitOf = (entries: string) => find(text, entries)?.rule.counted?.limit
+    const limitOf = (entries: string) => find(text, entries)?.rule.counted?.compiled.base
     const bucket = { algorithm: 'tokenBucket', perMs: 10_000 }
     expect(limitOf('plan=free')).toMatchObject({ ...bucket, limit: 5, burst: 20 })
     expect(limitOf('plan=premium')).toMatchObject({ ...bucket, limit: 50, burst: 20 })
@@ -216,15 +216,17 @@ describe('a rule', () => {
   ]
   test.each(windows)('with %s counts under %s', (fields, name, limit) => {
     const text = limited('key: a').replace('unit: second', `${fields}, requests_per_unit: 9`)
-    const counted = find(text, 'a=')?.rule.counted
-    expect(counted?.name).toBe(name)
-    expect(counted?.limit).toMatchObject({ limit: 9, ...limit })
+    const compiled = find(text, 'a=')?.rule.counted?.compiled
+    expect(compiled?.counterName).toBe(name)
+    expect(compiled?.base).toMatchObject({ limit: 9, ...limit })
   })
 
   test('of a month is one of the calendar where that is asked for', () => {
     const text = limited('key: a').replace('second', 'month')
     const found = find(text, 'a=', { ...defaultConfigOptions, calendarMonths: true })
-    expect(found?.rule.counted?.limit).toMatchObject({ per: { unit: 'month', timeZone: 'UTC' } })
+    expect(found?.rule.counted?.compiled.base).toMatchObject({
+      per: { unit: 'month', timeZone: 'UTC' },
+    })
   })
 
   test('tells the unit of a period that is one, and none of others', () => {

@@ -1,12 +1,12 @@
 /**
- * The rules of a domain, and how a descriptor finds its own: one level for each entry; at each the
- * same value first, then patterns in the order of the file, then the key alone, then key prefixes.
- * There is no way back: once a level has decided, its siblings are not tried. A descriptor has as
- * many entries as its rule has levels; nothing applies to a part of it.
+ * The rules of a domain as a tree with one level for each entry of a descriptor. A level tries the
+ * exact value first, then patterns in the order of the file, then the key alone, then key prefixes.
+ * There is no backtracking: once a level has decided, its siblings are not tried. A descriptor has
+ * as many entries as its rule has levels.
  *
- * Key and value are compared one by one, never joined, so that no value can pass for another key.
- * Only where a key has a `*` itself, the pattern is compared with both, as in the reference. All
- * that can be known beforehand is: finding a rule makes no objects.
+ * Key and value are compared one by one, never joined, so that a value cannot pass for another key.
+ * Only a key that contains `*` is a pattern over both, as in the reference. Finding a rule
+ * allocates nothing.
  */
 
 import type { Rule } from './rule.ts'
@@ -17,7 +17,7 @@ export interface Entry {
   readonly value: string
 }
 
-/** What a descriptor has found. There is one of each rule. */
+/** The rule of a descriptor. Every rule has one such object. */
 export interface Match {
   readonly rule: Rule
   /** The node of each entry. */
@@ -50,7 +50,7 @@ export class DescriptorNode {
   /** All patterns in the order of the file, used once a key has a `*`. */
   readonly #patterns: AnyPattern[] = []
   #hasKeyPatterns = false
-  /** Joined as the reference joins them, to refuse what it refuses. */
+  /** Labels as the reference joins them, to refuse the same duplicates. */
   readonly #labels = new Set<string>()
   #match: Match | undefined
 
@@ -73,7 +73,7 @@ export class DescriptorNode {
     this.#level(key).values.set(value, node)
   }
 
-  /** A value that is the text of the pattern itself counts as the same value. */
+  /** The text of the pattern itself also matches, as an exact value. */
   addWildcard(key: string, text: string, matches: ValueMatch, node: DescriptorNode): void {
     this.addExact(key, text, node)
     this.addPattern(key, matches, node)

@@ -1,4 +1,4 @@
-/** From `rate_limit` in a file to a rule. Messages are the reference's where it has them. */
+/** From `rate_limit` in a file to a rule. Messages are those of the reference if it has one. */
 
 import {
   accuracies,
@@ -9,6 +9,7 @@ import {
   TidegateError,
   tokenBucket,
 } from 'tidegate'
+import { CompiledLimit } from '../../limits/compile/compiled-limit.ts'
 import type { JsonObject } from '../wire/struct.ts'
 import { RlsConfigError } from './config-error.ts'
 import type { LimitFields } from './decode-file.ts'
@@ -47,7 +48,7 @@ const unitsMs = new Map([
   ['d', 86_400_000],
 ])
 
-/** A leap year: nothing is counted for longer. */
+/** A leap year: no use is known for longer windows. */
 const WINDOW_MS_MAX = 366 * 86_400_000
 
 export function readRule(
@@ -67,23 +68,23 @@ export function readRule(
   }
   const window = readWindow(file, fields, defaults)
   const replaces = readReplaces(file, fields)
-  const counted = readCounted(file, fields, window, defaults)
+  const counted = readCounted(file, fields, window, flags, defaults)
   return { limitName, replaces, unit: window.unit, requestsPerUnit, counted, ...flags }
 }
 
-/** The rule of a limit that a request brings along. */
+/** Compiles a limit that a request brings along. */
 export function overrideRule(requestsPerUnit: number, unit: Unit, defaults: RuleDefaults): Rule {
   const isCalendar = unit.name === 'MONTH' && defaults.calendarMonths
   const calendar = isCalendar ? { unit: 'month' as const, timeZone: 'UTC' } : undefined
   const window = { unit, windowMs: isCalendar ? undefined : unit.windowMs, calendar }
   const { onStoreError } = defaults
   const limit = makeLimit('fixed_window', requestsPerUnit, undefined, window, on(onStoreError))
-  const counted = countedOf('fixed_window', window, limit, onStoreError)
   const flags = { isShadow: false, isQuota: false, metadata: undefined }
+  const counted = countedOf('', 'fixed_window', window, limit, flags, onStoreError)
   return { unit, requestsPerUnit, limitName: '', replaces: [], counted, ...flags }
 }
 
-/** `rls.60s`, or `rls.250ms` where it is no whole number of seconds. */
+/** `rls.60s`, or `rls.250ms` for a fraction of a second. */
 export function windowName(windowMs: number): string {
   return windowMs % 1_000 === 0 ? `rls.${windowMs / 1_000}s` : `rls.${windowMs}ms`
 }
@@ -134,6 +135,7 @@ function readCounted(
   file: string,
   fields: LimitFields,
   window: Window,
+  flags: RuleFlags,
   defaults: RuleDefaults,
 ): Counted {
   const { burst } = fields
@@ -150,14 +152,14 @@ function readCounted(
   const declared = { ...on(onStoreError), ...(accuracy === undefined ? undefined : { accuracy }) }
   try {
     const limit = makeLimit(algorithm, fields.requestsPerUnit, burst, window, declared)
-    return countedOf(algorithm, window, limit, onStoreError)
+    return countedOf(fields.name, algorithm, window, limit, flags, onStoreError)
   } catch (error) {
     if (error instanceof TidegateError) throw new RlsConfigError(file, error.message)
     throw error
   }
 }
 
-/** What fails a call is refused by the store's guard, and told apart by the rule. */
+/** The store's guard refuses in both modes; the rule distinguishes `error` from `closed`. */
 function on(onStoreError: StoreErrorMode): Declared {
   return { onStoreError: onStoreError === 'error' ? 'closed' : onStoreError }
 }
@@ -181,14 +183,16 @@ function makeLimit(
 }
 
 function countedOf(
+  name: string,
   algorithm: AlgorithmWord,
   { windowMs, calendar }: Window,
   limit: Limit,
+  { isShadow, isQuota }: RuleFlags,
   onStoreError: StoreErrorMode,
 ): Counted {
+  const counterName = calendar === undefined ? windowName(windowMs ?? 0) : `rls.${calendar.unit}`
   return {
-    name: calendar === undefined ? windowName(windowMs ?? 0) : `rls.${calendar.unit}`,
-    limit,
+    compiled: new CompiledLimit({ name, counterName, limit, isShadow, isQuota }),
     windowMs: algorithm === 'fixed_window' ? windowMs : undefined,
     onStoreError,
   }

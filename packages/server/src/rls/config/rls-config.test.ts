@@ -94,7 +94,7 @@ const refused: readonly (readonly [fact: string, text: string, message: string])
   [
     'metadata that is a text',
     levels('key: a\n    metadata: x'),
-    'error parsing metadata: it is no map',
+    'error parsing metadata: it is not a map',
   ],
 ]
 
@@ -198,7 +198,7 @@ describe('a configuration is taken with', () => {
     ['a unit in any letter case', limit('unit: MiNuTe')],
     ['a limit that blocks', limit('unit: week, requests_per_unit: 0')],
     ['the largest limit', limit('unit: year, requests_per_unit: 4294967295')],
-    ['a replaced name that nobody has', limit('unit: day, replaces: [{ name: other }]')],
+    ['a replaced name that does not exist', limit('unit: day, replaces: [{ name: other }]')],
     ['unlimited and a number', limit('unlimited: true, requests_per_unit: 5')],
     ['any metadata', levels('key: a\n    metadata: { x: { 1.5: [1.5, ~], y: no } }')],
     ['a known key where it means nothing', levels('key: a\n    unit: day')],

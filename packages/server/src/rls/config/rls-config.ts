@@ -1,5 +1,6 @@
-/** The whole configuration, from its files: a tree of rules for each domain. */
+/** Builds the whole configuration from its files: a tree of rules for each domain. */
 
+import type { TextFile } from '../../config/directory.ts'
 import { RlsConfigError } from './config-error.ts'
 import {
   type DescriptorFields,
@@ -12,13 +13,8 @@ import { type RuleDefaults, type RuleFlags, readRule } from './read-rule.ts'
 import type { Rule } from './rule.ts'
 import { cidrMatch, prefixMatch, wildcard } from './value-match.ts'
 
-export interface ConfigFile {
-  readonly name: string
-  readonly text: string
-}
-
 export interface ConfigOptions extends RuleDefaults {
-  /** Several files may have the same domain. */
+  /** Whether several files may have the same domain. */
   readonly mergesDomains: boolean
 }
 
@@ -40,12 +36,12 @@ export const defaultConfigOptions: ConfigOptions = {
   onStoreError: 'error',
 }
 
-/** Descriptors in all files: a tree of this size takes some tens of megabytes. */
+/** Descriptors in all files: a tree of this size takes tens of megabytes. */
 const DESCRIPTORS_MAX = 100_000
 
-/** Throws RlsConfigError for the first thing that is wrong. */
+/** Throws RlsConfigError for the first problem. */
 export function parseConfig(
-  files: readonly ConfigFile[],
+  files: readonly TextFile[],
   options: ConfigOptions = defaultConfigOptions,
 ): RlsConfig {
   return loadConfig(
@@ -74,7 +70,7 @@ class Loader {
   readonly #file: string
   readonly #options: ConfigOptions
   readonly #rules: NamedRule[]
-  /** Of all files. */
+  /** Counts the descriptors of all files. */
   readonly #count: { descriptors: number }
 
   constructor(
@@ -169,7 +165,7 @@ class Loader {
     else parent.addKey(key, node)
   }
 
-  /** `per_value`: limits of single values, beside that of the key. */
+  /** `per_value`: limits of single values, in addition to the limit of the key. */
   #loadValues(parent: DescriptorNode, fields: DescriptorFields): void {
     const { key, value, valuePrefix, networks, limitsPerValue } = fields
     if (limitsPerValue.size === 0) return

@@ -1,12 +1,12 @@
-/** A limit of the configuration, or of a request that brings its own, ready to be judged. */
+/** A rule of the configuration, or of a request that brings its own limit, ready to be charged. */
 
-import type { Limit } from 'tidegate'
+import type { CompiledLimit } from '../../limits/compile/compiled-limit.ts'
 import type { JsonObject } from '../wire/struct.ts'
 import type { Unit } from './units.ts'
 
 /**
- * What holds while the store does not answer: `error` fails the call, so that Envoy's
- * `failure_mode_deny` decides; `closed` is over the limit, whatever Envoy is told.
+ * The decision while the store does not answer. `error` fails the call, so that Envoy's
+ * `failure_mode_deny` decides; `closed` is over the limit, whatever Envoy is configured to do.
  */
 export const storeErrorModes = ['error', 'open', 'closed', 'local'] as const
 
@@ -15,9 +15,9 @@ export type StoreErrorMode = (typeof storeErrorModes)[number]
 export interface Rule {
   readonly unit: Unit
   readonly requestsPerUnit: number
-  /** `name` in the answer, and for `replaces`. */
+  /** `name` in responses, in `replaces` and for overrides. */
   readonly limitName: string
-  /** Undefined for what is unlimited. */
+  /** Undefined for an unlimited rule. */
   readonly counted: Counted | undefined
   readonly replaces: readonly string[]
   readonly isShadow: boolean
@@ -26,10 +26,8 @@ export interface Rule {
 }
 
 export interface Counted {
-  /** The name under which the store keeps its counters. */
-  readonly name: string
-  readonly limit: Limit
-  /** The length of an aligned window; undefined where it has none that is fixed. */
+  readonly compiled: CompiledLimit
+  /** The length of an aligned window; undefined for other algorithms and calendars. */
   readonly windowMs: number | undefined
   readonly onStoreError: StoreErrorMode
 }

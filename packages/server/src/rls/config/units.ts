@@ -20,7 +20,7 @@ export const units: readonly Unit[] = [
   { name: 'WEEK', code: 7, windowMs: 7 * DAY_MS },
 ]
 
-/** Where a limit has a window that is none of the units. */
+/** For windows that are not one of the units. */
 export const unknownUnit: Unit = { name: 'UNKNOWN', code: 0, windowMs: 0 }
 
 export function unitNamed(name: string): Unit | undefined {

@@ -1,7 +1,6 @@
 /**
- * What a value is compared with where it is not the same text: `*` for any characters, a prefix, or
- * networks. No regular expressions: a comparison takes time with the length of the value, whatever
- * it is.
+ * Patterns for values: `*` for any characters, a prefix, or networks. There are no regular
+ * expressions: a comparison is linear in the length of the value.
  */
 
 import { type IpAddress, parseIp } from 'tidegate/http'
@@ -32,16 +31,16 @@ export function prefixMatch(prefix: string): ValueMatch {
   return (value) => value.startsWith(prefix)
 }
 
-/** Longer texts are no addresses, and are not looked at as if they were. */
+/** Longer texts are not addresses, and are not parsed. */
 const ADDRESS_LENGTH_MAX = 64
 
-/** Undefined where one of them is no network. */
+/** Returns undefined if one of the texts is not a network. */
 export function cidrMatch(texts: readonly string[]): ValueMatch | undefined {
   const networks = texts.map(networkOf)
   if (networks.length === 0 || !networks.every((network) => network !== undefined)) return undefined
   return (value) => {
     if (value.length > ADDRESS_LENGTH_MAX) return false
-    // Envoy's masked_remote_address has the length of its mask behind the address.
+    // Envoy's masked_remote_address ends in the length of its mask.
     const slashAt = value.indexOf('/')
     const ip = parseIp(slashAt < 0 ? value : value.slice(0, slashAt))
     if (ip === undefined) return false

@@ -1,8 +1,7 @@
 /**
- * A configuration file as values with the lines on which they stand, within caps on its size, its
- * depth and on what aliases make of it. Names are checked as the reference does it: by themselves,
- * wherever they stand. Of a name that stands twice the last one counts, and of several documents
- * the first, as there.
+ * A configuration file as values with their lines, within caps on its size, its depth and the
+ * values that aliases expand to. As in the reference, names are checked one by one, wherever they
+ * stand; of duplicate names the last one counts, and of several documents the first.
  */
 
 import {
@@ -12,13 +11,13 @@ import {
   isNode,
   isScalar,
   isSeq,
-  Lexer,
   LineCounter,
   type Node,
   parseAllDocuments,
   type YAMLMap,
   type Scalar as YamlNode,
 } from 'yaml'
+import { checkTokens } from '../../config/yaml/check-tokens.ts'
 import { RlsConfigError } from './config-error.ts'
 import { resolveScalar, type ScalarTag } from './yaml-scalar.ts'
 
@@ -27,7 +26,7 @@ export type YamlValue = YamlScalar | YamlMap | YamlList
 export interface YamlScalar {
   readonly kind: 'scalar'
   readonly tag: ScalarTag
-  /** What was written, so that `value: 007` is `007`. */
+  /** The text of the file, so that `value: 007` is `007`. */
   readonly text: string
   readonly value: string | number | boolean | null
   readonly line: number
@@ -47,31 +46,34 @@ export interface YamlList {
 
 export interface YamlFile {
   readonly root: YamlMap
-  /** What the reference takes without a word, and nobody means. */
+  /** Texts that the reference accepts silently and that are probably mistakes. */
   readonly warnings: readonly string[]
 }
 
-/** Larger files are no configuration that people wrote; parsing takes time with their length. */
+/** Larger than any file that people write; the time of the parser grows with the length. */
 const FILE_LENGTH_MAX = 1_048_576
 
-/** A file of that size has some 200,000. */
+/** Twice the tokens of an ordinary file of the largest size. */
 const TOKENS_MAX = 400_000
 
-/** Values after aliases are replaced by what they stand for. */
+/** Counted after aliases are replaced: as many as there may be tokens. */
 const VALUES_MAX = 400_000
 
+/** Ten times as deep as people nest descriptors. */
 const DEPTH_MAX = 64
+
+const caps = { tokensMax: TOKENS_MAX, depthMax: DEPTH_MAX }
 
 const knownKeys = new Set([
   ...['domain', 'key', 'value', 'descriptors', 'rate_limit', 'unit', 'requests_per_unit'],
   ...['unlimited', 'shadow_mode', 'quota_mode', 'name', 'replaces', 'detailed_metric'],
   ...['value_to_metric', 'share_threshold', 'metadata'],
-  // Ours.
+  // Extensions of Tidegate.
   ...['algorithm', 'per', 'burst', 'calendar', 'time_zone', 'on_store_error', 'accuracy'],
   ...['key_prefix', 'value_prefix', 'value_cidr', 'per_value'],
 ])
 
-/** What is below these is the user's own. */
+/** Names below these are chosen by the user. */
 const freeKeys = new Set(['metadata', 'per_value'])
 
 export function parseYamlFile(file: string, text: string): YamlFile {
@@ -104,24 +106,11 @@ function shown(value: YamlValue): string {
   return `!!${tag} \`${text.length > 10 ? `${text.slice(0, 7)}...` : text}\``
 }
 
-/** Before the parser, which takes long for what is hostile. */
 function checkSize(file: string, text: string): void {
-  const refuse = (reason: string) =>
-    new RlsConfigError(file, `error loading config file: ${reason}`)
-  if (text.length > FILE_LENGTH_MAX) {
-    throw refuse(`${text.length} characters, but at most ${FILE_LENGTH_MAX} are allowed`)
-  }
-  let tokens = 0
-  let depth = 0
-  let indicators = 0
-  for (const token of new Lexer().lex(text)) {
-    if (++tokens > TOKENS_MAX) throw refuse('it has too many parts')
-    if (token === '[' || token === '{') depth++
-    else if (token === ']' || token === '}') depth--
-    else if (token === '-' || token === '?') indicators++
-    else if (token === '\n' || token === '\r\n') indicators = 0
-    if (depth + indicators > DEPTH_MAX) throw refuse('it is nested too deep')
-  }
+  const tooLong = `${text.length} characters, but at most ${FILE_LENGTH_MAX} are allowed`
+  const reason = text.length > FILE_LENGTH_MAX ? tooLong : checkTokens(text, caps)?.reason
+  if (reason === undefined) return
+  throw new RlsConfigError(file, `error loading config file: ${reason}`)
 }
 
 function documentsOf(file: string, text: string, lineCounter: LineCounter): Document[] {
@@ -131,7 +120,7 @@ function documentsOf(file: string, text: string, lineCounter: LineCounter): Docu
     prettyErrors: false,
     logLevel: 'silent',
   } as const
-  // Without an end of the last line, the parser misses that a quote is not closed.
+  // If the last line has no end, the parser does not notice that a quote is not closed.
   const whole = text.endsWith('\n') ? text : `${text}\n`
   const parsed = parseAllDocuments(whole, { ...options, lineCounter })
   const documents = Array.isArray(parsed) ? (parsed as Document[]) : []
@@ -149,7 +138,7 @@ class Reader {
   readonly #file: string
   readonly #lines: LineCounter
   readonly #anchors = new Map<string, Node>()
-  /** What is being read, to notice an alias of what is around it. */
+  /** Nodes that are being read, to notice an alias that contains itself. */
   readonly #open = new Set<unknown>()
   #values = 0
 
@@ -158,7 +147,7 @@ class Reader {
     this.#lines = lines
   }
 
-  /** Below a name that is free, all names are, and are what was written. */
+  /** Below a free name, all names are free, and keep the text of the file. */
   read(node: unknown, depth: number, isFree = false): YamlValue {
     if (depth > DEPTH_MAX) throw this.#error('nested too deep')
     if (++this.#values > VALUES_MAX) throw this.#error('document contains excessive aliasing')
@@ -187,7 +176,7 @@ class Reader {
       if (name === '<<') this.#merge(fields, inner)
       else {
         if (fields.has(name))
-          this.warnings.push(`line ${this.#lineOf(key)}: '${name}' stands twice`)
+          this.warnings.push(`line ${this.#lineOf(key)}: '${name}' is duplicated`)
         fields.set(name, inner)
       }
     }
@@ -201,7 +190,7 @@ class Reader {
     throw new RlsConfigError(this.#file, `config error, key is not of type string: ${text}`)
   }
 
-  /** `<<`, of which the fields stand as if they were written there. */
+  /** Merges the fields of `<<` as if they were written in its place. */
   #merge(fields: Map<string, YamlValue>, value: YamlValue): void {
     const maps = value.kind === 'list' ? [...value.items].reverse() : [value]
     for (const map of maps) {
@@ -256,7 +245,7 @@ function notMap(file: string, item: YamlValue): RlsConfigError {
   return new RlsConfigError(file, message)
 }
 
-/** As `%v` of Go writes it. */
+/** Formats a value as `%v` of Go does. */
 function goText(value: YamlValue): string {
   if (value.kind === 'list') return `[${value.items.map(goText).join(' ')}]`
   if (value.kind === 'scalar') return String(value.value ?? '<nil>')

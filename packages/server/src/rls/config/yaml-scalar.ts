@@ -1,7 +1,6 @@
 /**
- * What a plain word of YAML means. The reference reads with Go's yaml.v2, whose rules are those of
- * YAML 1.1 with its own exceptions: `yes` is true, `010` is 8, `1_000` is a number, `08` is a
- * float.
+ * The value of a plain scalar of YAML. The reference parses with Go's yaml.v2, which follows YAML
+ * 1.1 with its own exceptions: `yes` is true, `010` is 8, `1_000` is a number, `08` is a float.
  *
  * https://github.com/go-yaml/yaml/blob/v2/resolve.go
  */
@@ -26,7 +25,7 @@ const words = new Map<string, Scalar>([
 
 const FLOAT = /^[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?$/
 
-/** Go's int has 64 bits; what is larger is no whole number for it. */
+/** Go's int has 64 bits; a larger number is a float. */
 const INT_MAX = 2 ** 63
 
 export function resolveScalar(text: string): Scalar {

@@ -1,4 +1,4 @@
-/** Values of environment variables, as Go reads them; an empty one counts as not set. */
+/** Parses environment variables as Go does. An empty variable counts as not set. */
 
 export type Environment = Readonly<Record<string, string | undefined>>
 
@@ -37,16 +37,16 @@ export class Variables {
     throw refused(name, value, 'true or false')
   }
 
-  whole(name: string, otherwise: number, least: number, most: number): number {
+  integer(name: string, otherwise: number, min: number, max: number): number {
     const value = this.text(name)
     if (value === undefined) return otherwise
     const number = /^\d{1,15}$/.test(value) ? Number(value) : Number.NaN
-    if (number >= least && number <= most) return number
-    throw refused(name, value, `a whole number from ${least} to ${most}`)
+    if (number >= min && number <= max) return number
+    throw refused(name, value, `a whole number from ${min} to ${max}`)
   }
 
   port(name: string, otherwise: number): number {
-    return this.whole(name, otherwise, 0, 65_535)
+    return this.integer(name, otherwise, 0, 65_535)
   }
 
   /** A number between 0 and 1. */
@@ -58,7 +58,7 @@ export class Variables {
     throw refused(name, value, 'a number from 0 to 1')
   }
 
-  /** Such as `1h30m` or `150us`, in milliseconds. */
+  /** Parses a duration such as `1h30m` or `150us`, in milliseconds. */
   durationMs(name: string, otherwise: number): number {
     const value = this.text(name)
     if (value === undefined) return otherwise
@@ -73,7 +73,7 @@ export class Variables {
     throw refused(name, value, 'a time such as 24h, 1h30m, 500ms or 0')
   }
 
-  /** One of some words, in any letter case. */
+  /** Parses one of the allowed words, in any letter case. */
   oneOf<T extends string>(name: string, otherwise: T, allowed: readonly T[]): T {
     const value = this.text(name)
     if (value === undefined) return otherwise

@@ -1,7 +1,7 @@
-/** The Redis of the reference's variables, for all limits or for those of a second. */
+/** The Redis server of the reference's variables, for all limits or for per-second limits. */
 
-import { readFileSync } from 'node:fs'
 import type { ConnectionOptions } from 'node:tls'
+import { readTlsFiles, type TlsFiles } from '../../config/tls-files.ts'
 import type { StoreSettings } from '../../stores/create-store.ts'
 import { refused, type Variables } from './read-variable.ts'
 
@@ -17,7 +17,7 @@ const ADDRESS = /^(?:(rediss?):\/\/)?(?:(.*)@)?([^@/]+?)(?:\/(\d{1,9})?)?$/
 
 const HOST_AND_PORT = /^(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]{1,255}):\d{1,5}$/
 
-/** What the address of a Unix socket can hold, without the end of it. */
+/** The size of a Unix socket address on Linux, without its final zero byte. */
 const PATH_BYTES_MAX = 107
 
 const types = ['SINGLE', 'SENTINEL', 'CLUSTER'] as const
@@ -26,7 +26,10 @@ const socketTypes = ['tcp', 'unix'] as const
 
 const modes = { SINGLE: 'standalone', SENTINEL: 'sentinel', CLUSTER: 'cluster' } as const
 
-/** `prefix` is what the names begin with, such as `REDIS_`. Undefined where there is no URL. */
+/** The most that the store accepts. */
+const BUCKETS_MAX = 1_024
+
+/** `prefix` is that of the variables, such as `REDIS_`. Returns undefined if there is no URL. */
 export function redisSettings(variables: Variables, prefix: string): StoreSettings | undefined {
   const url = variables.text(`${prefix}URL`)
   if (url === undefined) return undefined
@@ -44,6 +47,7 @@ export function redisSettings(variables: Variables, prefix: string): StoreSettin
   const isTls = variables.flag(`${prefix}TLS`) || addresses.some((one) => one.isTls)
   const sentinelPassword = variables.text(`${prefix}SENTINEL_AUTH`)
   const storePrefix = variables.text('TIDEGATE_REDIS_PREFIX')
+  const buckets = variables.integer('TIDEGATE_REDIS_BUCKETS', -1, 0, BUCKETS_MAX)
   const username = auth.username ?? first?.username
   const password = auth.password ?? first?.password
   const database = type === 'CLUSTER' ? undefined : first?.database
@@ -57,6 +61,7 @@ export function redisSettings(variables: Variables, prefix: string): StoreSettin
     ...(sentinelPassword === undefined ? undefined : { sentinelPassword }),
     ...(isTls ? { tls: tlsOptions(variables) } : undefined),
     ...(storePrefix === undefined ? undefined : { prefix: storePrefix }),
+    ...(type === 'CLUSTER' && buckets >= 0 ? { buckets } : undefined),
   }
 }
 
@@ -67,7 +72,7 @@ function checkCount(name: string, url: string, type: (typeof types)[number], cou
   if (count === 0) throw refused(name, url, 'master,sentinel:port,sentinel:port')
 }
 
-/** Which one it is shows in the URL; a type that says otherwise is a mistake in one of them. */
+/** The URL shows the type of the socket; if the variable differs, one of them is a mistake. */
 function checkSocketType(variables: Variables, prefix: string, isPath: boolean): void {
   const fitting = isPath ? 'unix' : 'tcp'
   const type = variables.oneOf(`${prefix}SOCKET_TYPE`, fitting, socketTypes)
@@ -108,9 +113,9 @@ function authOf(text: string | undefined): { username?: string; password?: strin
 }
 
 function tlsOptions(variables: Variables): ConnectionOptions {
-  const ca = fileOf(variables, 'REDIS_TLS_CACERT')
-  const cert = fileOf(variables, 'REDIS_TLS_CLIENT_CERT')
-  const key = fileOf(variables, 'REDIS_TLS_CLIENT_KEY')
+  const ca = fileOf(variables, 'REDIS_TLS_CACERT', 'ca')
+  const cert = fileOf(variables, 'REDIS_TLS_CLIENT_CERT', 'cert')
+  const key = fileOf(variables, 'REDIS_TLS_CLIENT_KEY', 'key')
   const isAnyName = variables.flag('REDIS_TLS_SKIP_HOSTNAME_VERIFICATION')
   return {
     ...(ca === undefined ? undefined : { ca }),
@@ -120,12 +125,11 @@ function tlsOptions(variables: Variables): ConnectionOptions {
   }
 }
 
-function fileOf(variables: Variables, name: string): Buffer | undefined {
+function fileOf(variables: Variables, name: string, use: keyof TlsFiles): Buffer | undefined {
   const path = variables.text(name)
-  if (path === undefined) return undefined
   try {
-    return readFileSync(path)
+    return readTlsFiles({ [use]: path })[use]
   } catch (error) {
-    throw refused(name, path, `a file that can be read (${(error as Error).message})`)
+    throw refused(name, path ?? '', `a file that can be read (${(error as Error).message})`)
   }
 }

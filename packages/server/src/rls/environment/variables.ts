@@ -1,6 +1,6 @@
 /**
- * The environment variables of the reference, and what becomes of each. `docs/envoy-settings.md`
- * has the same as a table; a test compares them.
+ * The environment variables of the reference, and the effect of each. `docs/envoy-settings.md` has
+ * them as a table; a test compares both.
  */
 
 export const variableStates = ['supported', 'mapped', 'not needed', 'not supported'] as const
@@ -9,9 +9,9 @@ export type VariableState = (typeof variableStates)[number]
 
 export interface Variable {
   readonly state: VariableState
-  /** What it does here, or why nothing. */
+  /** The effect, or the reason why there is none. */
   readonly text: string
-  /** For what has no effect: a value of which nothing has to be said. */
+  /** For variables without effect: a value that needs no note. */
   readonly silent?: string
 }
 
@@ -37,31 +37,43 @@ const listeners: Readonly<Record<string, Variable>> = {
   GRPC_HOST: supported('Address of the gRPC port. Default `0.0.0.0`.'),
   GRPC_PORT: supported('The gRPC port. Default 8081.'),
   GRPC_MAX_CONNECTION_AGE: supported(
-    'Default 24h, spread by 10 %. 0, and more than 20 days, is 20 days.',
+    'The age at which a connection is drained, ± 10 %. Default 24h; 0 is the maximum, 20 days.',
   ),
-  GRPC_MAX_CONNECTION_AGE_GRACE: supported('Default 1h. 0, and more than 20 days, is 20 days.'),
+  GRPC_MAX_CONNECTION_AGE_GRACE: supported(
+    'The time for calls to end after that age. Default 1h; 0 is the maximum, 20 days.',
+  ),
   GRPC_SERVER_USE_TLS: supported(
-    'TLS on the gRPC port; changed files apply to the next handshake.',
+    'TLS on the gRPC port. Changed files apply to the next handshake.',
   ),
   GRPC_SERVER_TLS_CERT: supported('The file of the certificate chain.'),
-  GRPC_SERVER_TLS_KEY: supported('The file of its key.'),
-  GRPC_CLIENT_TLS_CACERT: supported('With it, clients need a certificate that it has signed.'),
-  GRPC_CLIENT_TLS_SAN: supported('And this name in it.'),
-  LOG_LEVEL: supported('`debug`, `info`, `warn` (default) or `error`, and the names that Go has.'),
+  GRPC_SERVER_TLS_KEY: supported('The file of the private key.'),
+  GRPC_CLIENT_TLS_CACERT: supported('The CA that must have signed the certificates of clients.'),
+  GRPC_CLIENT_TLS_SAN: supported(
+    'The name that a client certificate must have. Needs GRPC_CLIENT_TLS_CACERT.',
+  ),
+  LOG_LEVEL: supported('`debug`, `info`, `warn` (default) or `error`, or a level name of Go.'),
   LOG_FORMAT: supported('`text` (default) or `json`.'),
 }
 
 const configuration: Readonly<Record<string, Variable>> = {
-  RUNTIME_ROOT: supported('Default `/srv/runtime_data/current`. `--config-dir` goes before it.'),
-  RUNTIME_SUBDIRECTORY: supported('A directory in it.'),
-  RUNTIME_APPDIRECTORY: supported('The directory of the files in that. Default `config`.'),
+  RUNTIME_ROOT: supported(
+    'Default `/srv/runtime_data/current`. The option `--config-dir` overrides it.',
+  ),
+  RUNTIME_SUBDIRECTORY: supported('A directory in `RUNTIME_ROOT`. Default: none.'),
+  RUNTIME_APPDIRECTORY: supported('The directory of the files, in that one. Default `config`.'),
   RUNTIME_IGNOREDOTFILES: supported('Names with two dots, as in a ConfigMap, are always ignored.'),
-  RUNTIME_WATCH_ROOT: needless('Both are followed: changes of files, and the swap of a link.'),
-  MERGE_DOMAIN_CONFIG: supported('Several files may have the same domain.'),
+  RUNTIME_WATCH_ROOT: needless(
+    'Tidegate watches both: files that change and a link that is swapped.',
+  ),
+  MERGE_DOMAIN_CONFIG: supported('Several files may configure the same domain.'),
   CONFIG_TYPE: mapped('Only `FILE`; `GRPC_XDS_SOTW` is refused.'),
-  FORCE_START_WITHOUT_INITIAL_CONFIG: needless('It always starts, and fails calls until then.'),
-  HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED: supported('Unhealthy until there is a domain.'),
-  USE_CALENDAR_MONTH_RATE_LIMIT: supported('`unit: month` is a month of the calendar, in UTC.'),
+  FORCE_START_WITHOUT_INITIAL_CONFIG: needless(
+    'The service always starts; calls fail until it has a configuration.',
+  ),
+  HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED: supported(
+    'The service is unhealthy until a domain is configured.',
+  ),
+  USE_CALENDAR_MONTH_RATE_LIMIT: supported('`unit: month` is a calendar month in UTC.'),
   CONFIG_GRPC_XDS_NODE_ID: missing('Configuration comes from files.', 'default'),
   CONFIG_GRPC_XDS_NODE_METADATA: missing('Configuration comes from files.'),
   CONFIG_GRPC_XDS_SERVER_URL: missing('Configuration comes from files.'),
@@ -79,121 +91,151 @@ const configuration: Readonly<Record<string, Variable>> = {
   XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES: missing('Configuration comes from files.'),
 }
 
-const answers: Readonly<Record<string, Variable>> = {
-  SHADOW_MODE: supported('Every call goes on; statuses tell what would have been.'),
+const responses: Readonly<Record<string, Variable>> = {
+  SHADOW_MODE: supported('Every call is admitted; statuses show the real decision.'),
   QUOTA_MODE: supported('Every limit is a quota.'),
   LIMIT_RESPONSE_HEADERS_ENABLED: supported('Adds limit, remaining and reset to responses.'),
   LIMIT_LIMIT_HEADER: supported('Default `RateLimit-Limit`.'),
   LIMIT_REMAINING_HEADER: supported('Default `RateLimit-Remaining`.'),
   LIMIT_RESET_HEADER: supported('Default `RateLimit-Reset`.'),
-  RESPONSE_DYNAMIC_METADATA: supported('Tells Envoy what was asked, and `metadata` of rules.'),
-  NEAR_LIMIT_RATIO: supported('From where hits count as near the limit. Default 0.8.'),
+  RESPONSE_DYNAMIC_METADATA: supported('Returns the request and `metadata` of rules to Envoy.'),
+  NEAR_LIMIT_RATIO: supported(
+    'The share of a limit from which hits count as near it. Default 0.8.',
+  ),
 }
 
 const counters: Readonly<Record<string, Variable>> = {
   BACKEND_TYPE: mapped('Only `redis`; `memcache` is refused.'),
   CACHE_KEY_PREFIX: supported('Part of the key of every counter.'),
-  LOCAL_CACHE_SIZE_IN_BYTES: needless(
-    'Keys known to be over the limit are always remembered.',
-    '0',
-  ),
+  LOCAL_CACHE_SIZE_IN_BYTES: needless('Keys over their limit are always cached.', '0'),
   EXPIRATION_JITTER_MAX_SECONDS: needless('A counter expires when it no longer matters.', '300'),
   STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT: needless(
-    'A refused call charges nothing; with `TIDEGATE_CHARGE=each` it does.',
+    'A refused call charges nothing, except with `TIDEGATE_CHARGE=each`.',
     'true',
   ),
 }
 
-/** The same for the Redis of per-second limits, with `REDIS_PERSECOND_` in front. */
+/** Also for the Redis of per-second limits, with the prefix `REDIS_PERSECOND_`. */
 const redis: Readonly<Record<string, Variable>> = {
-  SOCKET_TYPE: supported('`tcp` or `unix`. Default: what the URL is.'),
+  SOCKET_TYPE: supported('`tcp` or `unix`. Default: by the URL.'),
   TYPE: supported('`SINGLE`, `SENTINEL` or `CLUSTER`.'),
   URL: supported(
     '`host:port`; `master,sentinel,…`; `node,…`; also as `redis://`; the path of a Unix socket.',
   ),
-  POOL_SIZE: needless('One connection carries all calls, many in one command.', '10'),
+  POOL_SIZE: needless('All calls share one connection, several calls per command.', '10'),
   AUTH: supported('`password` or `user:password`.'),
   SENTINEL_AUTH: supported('The password for the Sentinels.'),
   TLS: supported('TLS to Redis.'),
-  PIPELINE_WINDOW: needless('Calls that come together travel together.', '0'),
-  PIPELINE_LIMIT: needless('Has no effect in the reference either.', '0'),
-  TIMEOUT: mapped('The deadline of a decision, where shorter than TIDEGATE_DEADLINE.'),
-  POOL_ON_EMPTY_BEHAVIOR: needless('There is no pool that could be empty.', 'WAIT'),
+  PIPELINE_WINDOW: needless('Concurrent calls are always batched.', '0'),
+  PIPELINE_LIMIT: needless('It has no effect in the reference either.', '0'),
+  TIMEOUT: mapped('The deadline of a decision, if shorter than TIDEGATE_DEADLINE.'),
+  POOL_ON_EMPTY_BEHAVIOR: needless('There is no connection pool.', 'WAIT'),
 }
 
 const redisOnly: Readonly<Record<string, Variable>> = {
-  REDIS_TLS_CLIENT_CERT: supported('A client certificate, for both.'),
-  REDIS_TLS_CLIENT_KEY: supported('Its key.'),
-  REDIS_TLS_CACERT: supported('Whom to trust, instead of the usual authorities.'),
-  REDIS_TLS_SKIP_HOSTNAME_VERIFICATION: supported('The certificate may be for another name.'),
-  REDIS_CLUSTER_PIPELINE_PARALLELISM: needless('All nodes are always asked side by side.', '1'),
-  REDIS_HEALTH_CHECK_ACTIVE_CONNECTION: needless('Without a connection it is always unhealthy.'),
-  REDIS_CLOSE_CONNECTION_ON_READONLY_ERROR: needless('A demoted server is always left.'),
-  REDIS_STARTUP_INITIAL_INTERVAL: needless('It starts at once and connects when Redis is there.'),
-  REDIS_STARTUP_MAX_INTERVAL: needless('It starts at once and connects when Redis is there.'),
-  REDIS_STARTUP_MAX_ELAPSED_TIME: needless('It starts at once and connects when Redis is there.'),
-  REDIS_PERSECOND: supported('Limits per second have a Redis of their own.'),
-  MEMCACHE_HOST_PORT: missing('Counters need scripts that run in one step.'),
-  MEMCACHE_SRV: missing('Counters need scripts that run in one step.'),
-  MEMCACHE_SRV_REFRESH: missing('Counters need scripts that run in one step.', '0'),
-  MEMCACHE_MAX_IDLE_CONNS: missing('Counters need scripts that run in one step.', '2'),
-  MEMCACHE_TLS: missing('Counters need scripts that run in one step.', 'false'),
-  MEMCACHE_TLS_CLIENT_CERT: missing('Counters need scripts that run in one step.'),
-  MEMCACHE_TLS_CLIENT_KEY: missing('Counters need scripts that run in one step.'),
-  MEMCACHE_TLS_CACERT: missing('Counters need scripts that run in one step.'),
-  MEMCACHE_TLS_SKIP_HOSTNAME_VERIFICATION: missing(
-    'Counters need scripts that run in one step.',
-    'false',
+  REDIS_TLS_CLIENT_CERT: supported(
+    'The client certificate for Redis, also for the one of per-second limits.',
   ),
+  REDIS_TLS_CLIENT_KEY: supported('The private key of that certificate.'),
+  REDIS_TLS_CACERT: supported('The trusted CA, instead of the default ones.'),
+  REDIS_TLS_SKIP_HOSTNAME_VERIFICATION: supported('Accepts a certificate for another host name.'),
+  REDIS_CLUSTER_PIPELINE_PARALLELISM: needless(
+    'Calls to several nodes are always concurrent.',
+    '1',
+  ),
+  REDIS_HEALTH_CHECK_ACTIVE_CONNECTION: needless(
+    'The service is always unhealthy without a connection.',
+  ),
+  REDIS_CLOSE_CONNECTION_ON_READONLY_ERROR: needless(
+    'The service always reconnects if its server was demoted.',
+  ),
+  REDIS_STARTUP_INITIAL_INTERVAL: needless(
+    'The service starts at once and connects when Redis is up.',
+  ),
+  REDIS_STARTUP_MAX_INTERVAL: needless('The service starts at once and connects when Redis is up.'),
+  REDIS_STARTUP_MAX_ELAPSED_TIME: needless(
+    'The service starts at once and connects when Redis is up.',
+  ),
+  REDIS_PERSECOND: supported('Per-second limits use a separate Redis.'),
+  MEMCACHE_HOST_PORT: missing('Counters need atomic scripts.'),
+  MEMCACHE_SRV: missing('Counters need atomic scripts.'),
+  MEMCACHE_SRV_REFRESH: missing('Counters need atomic scripts.', '0'),
+  MEMCACHE_MAX_IDLE_CONNS: missing('Counters need atomic scripts.', '2'),
+  MEMCACHE_TLS: missing('Counters need atomic scripts.', 'false'),
+  MEMCACHE_TLS_CLIENT_CERT: missing('Counters need atomic scripts.'),
+  MEMCACHE_TLS_CLIENT_KEY: missing('Counters need atomic scripts.'),
+  MEMCACHE_TLS_CACERT: missing('Counters need atomic scripts.'),
+  MEMCACHE_TLS_SKIP_HOSTNAME_VERIFICATION: missing('Counters need atomic scripts.', 'false'),
 }
 
-const observing: Readonly<Record<string, Variable>> = {
-  USE_PROMETHEUS: supported('A port of its own for metrics; the debug port has them always.'),
+const observability: Readonly<Record<string, Variable>> = {
+  USE_PROMETHEUS: supported('A separate port for metrics; the debug port always has them.'),
   PROMETHEUS_ADDR: supported('Default `:9090`.'),
   PROMETHEUS_PATH: supported('Default `/metrics`.'),
   PROMETHEUS_MAPPER_YAML: needless('Names and labels are those of the default mapping.'),
   PROMETHEUS_RESPONSE_TIME_AS_MILLISECONDS: missing('Times are in seconds.', 'false'),
-  USE_STATSD: missing('Prometheus reads the metrics, and `/stats` shows them.', 'false'),
-  STATSD_HOST: missing('Prometheus reads the metrics, and `/stats` shows them.'),
-  STATSD_PORT: missing('Prometheus reads the metrics, and `/stats` shows them.'),
-  USE_DOG_STATSD: missing('Prometheus reads the metrics, and `/stats` shows them.', 'false'),
-  USE_DOG_STATSD_MOGRIFIERS: missing('Prometheus reads the metrics, and `/stats` shows them.'),
-  EXTRA_TAGS: missing('Prometheus adds labels of its own to what it reads.'),
-  STATS_FLUSH_INTERVAL: needless('Metrics are made when they are read.'),
-  DISABLE_STATS: needless('Metrics are made when they are read.', 'false'),
-  TRACING_ENABLED: missing('There is no tracing yet.', 'false'),
-  TRACING_SERVICE_NAME: missing('There is no tracing yet.'),
-  TRACING_SERVICE_NAMESPACE: missing('There is no tracing yet.'),
-  TRACING_SERVICE_INSTANCE_ID: missing('There is no tracing yet.'),
-  TRACING_EXPORTER_PROTOCOL: missing('There is no tracing yet.'),
-  TRACING_SAMPLING_RATE: missing('There is no tracing yet.'),
+  USE_STATSD: missing('Metrics are on `/metrics` for Prometheus, and on `/stats`.', 'false'),
+  STATSD_HOST: missing('Metrics are on `/metrics` for Prometheus, and on `/stats`.'),
+  STATSD_PORT: missing('Metrics are on `/metrics` for Prometheus, and on `/stats`.'),
+  USE_DOG_STATSD: missing('Metrics are on `/metrics` for Prometheus, and on `/stats`.', 'false'),
+  USE_DOG_STATSD_MOGRIFIERS: missing('Metrics are on `/metrics` for Prometheus, and on `/stats`.'),
+  EXTRA_TAGS: missing('Prometheus can add labels when it scrapes.'),
+  STATS_FLUSH_INTERVAL: needless('Metrics are computed when they are read.'),
+  DISABLE_STATS: needless('Metrics are computed when they are read.', 'false'),
+  TRACING_ENABLED: missing('Tracing is not supported.', 'false'),
+  TRACING_SERVICE_NAME: missing('Tracing is not supported.'),
+  TRACING_SERVICE_NAMESPACE: missing('Tracing is not supported.'),
+  TRACING_SERVICE_INSTANCE_ID: missing('Tracing is not supported.'),
+  TRACING_EXPORTER_PROTOCOL: missing('Tracing is not supported.'),
+  TRACING_SAMPLING_RATE: missing('Tracing is not supported.'),
 }
 
 const own: Readonly<Record<string, Variable>> = {
-  TIDEGATE_DEADLINE: supported('Ours: the time for a decision. Default 8ms.'),
-  TIDEGATE_ON_STORE_ERROR: supported('Ours: `error` (default), `open`, `closed` or `local`.'),
+  TIDEGATE_DEADLINE: supported('Tidegate only: the deadline of a decision. Default 8ms.'),
+  TIDEGATE_ON_STORE_ERROR: supported(
+    'Tidegate only: `error` (default), `open`, `closed` or `local`.',
+  ),
   TIDEGATE_CHARGE: supported(
-    'Ours: `all-or-nothing` (default), or `each`: every descriptor for itself, as there.',
+    'Tidegate only: `all-or-nothing` (default), or `each`: separately, as the reference does.',
   ),
-  TIDEGATE_TRANSPORT: supported('Ours: `own` (default) or `node`.'),
+  TIDEGATE_TRANSPORT: supported('Tidegate only: `own` (default) or `node`, which is `node:http2`.'),
   TIDEGATE_OVERLOAD_DELAY: supported(
-    'Ours: calls are shed while the event loop is later than this. Default 50ms.',
+    'Tidegate only: event-loop delay above which calls are shed. Default 50ms.',
   ),
-  TIDEGATE_KEEPALIVE: supported('Ours: a silent connection is asked after this. Default 60s.'),
-  TIDEGATE_UNHEALTHY: supported('Ours: how long it is unhealthy before it stops. Default 0.'),
-  TIDEGATE_DRAIN: supported('Ours: how long calls may take to end when it stops. Default 10s.'),
-  TIDEGATE_REDIS_PREFIX: supported('Ours: what all keys in Redis begin with. Default `tg`.'),
+  TIDEGATE_KEEPALIVE: supported('Tidegate only: silence before a PING. Default 60s.'),
+  TIDEGATE_UNHEALTHY: supported(
+    'Tidegate only: time reported unhealthy before the stop. Default 0.',
+  ),
+  TIDEGATE_DRAIN: supported('Tidegate only: time for calls to end at the stop. Default 10s.'),
+  TIDEGATE_REDIS_PREFIX: supported('Tidegate only: prefix of all keys in Redis. Default `tg`.'),
+  TIDEGATE_REDIS_BUCKETS: supported(
+    'Tidegate only: slots of a Cluster that keys share; a change resets all counters. Default 32.',
+  ),
+  TIDEGATE_ETCD_ENDPOINTS: supported(
+    'Tidegate only: follow files that are published in etcd; URLs, separated by commas.',
+  ),
+  TIDEGATE_ETCD_PREFIX: supported(
+    'Tidegate only: before every key in etcd. Default `/tidegate/default/`.',
+  ),
+  TIDEGATE_ETCD_CA: supported('Tidegate only: trusted CA certificates for etcd.'),
+  TIDEGATE_ETCD_CERT: supported('Tidegate only: the client certificate for etcd.'),
+  TIDEGATE_ETCD_KEY: supported('Tidegate only: the key of the client certificate.'),
+  TIDEGATE_ETCD_USER: supported('Tidegate only: the user of etcd.'),
+  TIDEGATE_ETCD_PASSWORD: supported('Tidegate only: the password of the user of etcd.'),
+  TIDEGATE_NODE: supported('Tidegate only: the name of this node in a fleet.'),
+  TIDEGATE_REGION: supported('Tidegate only: the region of this node, for canaries.'),
+  TIDEGATE_STATE_FILE: supported('Tidegate only: the last good files, to start without etcd.'),
 }
 
 export const variables: ReadonlyMap<string, Variable> = new Map([
   ...Object.entries(listeners),
   ...Object.entries(configuration),
-  ...Object.entries(answers),
+  ...Object.entries(responses),
   ...Object.entries(counters),
   ...withPrefix('REDIS_', redis),
   ...withPrefix('REDIS_PERSECOND_', redis),
   ...Object.entries(redisOnly),
-  ...Object.entries(observing),
+  ...Object.entries(observability),
   ...Object.entries(own),
 ])
 

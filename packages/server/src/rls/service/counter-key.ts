@@ -1,12 +1,12 @@
 /**
- * The key of a counter: every part with its length before it, so that no two descriptors have the
- * same. It is documented, because an application that uses the library can have the same counters.
+ * The key of a counter: every part is preceded by its length, so that different descriptors have
+ * different keys. It is documented, because applications may share counters through the library.
  */
 
 import { createHash } from 'node:crypto'
 import type { DescriptorNode, Entry } from '../config/descriptor-tree.ts'
 
-/** What the library takes as a key; longer ones are replaced by their digest. */
+/** The library accepts keys up to this length; longer ones are replaced by their digest. */
 const KEY_LENGTH_MAX = 340
 
 export function counterKey(
@@ -18,7 +18,7 @@ export function counterKey(
   let key = prefix === '' ? part(domain) : part(prefix) + part(domain)
   for (const [at, entry] of entries.entries()) {
     const shared = path[at]?.sharedPattern
-    // A star is no digit, so that a pattern is not the same as a value that looks like it.
+    // A length never starts with a star, so that a pattern differs from every value.
     key += shared === undefined ? part(entry.key) + part(entry.value) : `*${part(shared)}`
   }
   if (key.length <= KEY_LENGTH_MAX) return key

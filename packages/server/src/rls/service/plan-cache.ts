@@ -1,26 +1,26 @@
 /**
- * Plans of requests that came before, by their bytes: the same few thousand descriptors come again
- * and again. Two generations, of which the older is dropped when the younger is full.
+ * Plans of earlier requests, by their bytes: most traffic repeats a few thousand descriptors. There
+ * are two generations; the older one is dropped when the younger one is full.
  */
 
-import type { Plan } from './plan.ts'
+import type { RlsPlan } from './rls-plan.ts'
 
-/** Each takes about a kilobyte. */
+/** A plan takes about 1 KB, so that both generations take at most 32 MB. */
 const GENERATION_MAX = 16_384
 
-/** Longer messages are rare, and planning costs little compared to judging them. */
+/** Longer messages are rare, and planning them costs little compared to charging them. */
 const MESSAGE_BYTES_MAX = 512
 
 export class PlanCache {
-  #young = new Map<string, Plan>()
-  #old = new Map<string, Plan>()
+  #young = new Map<string, RlsPlan>()
+  #old = new Map<string, RlsPlan>()
 
-  /** The text that stands for a message; undefined where it is not kept. */
+  /** The cache key of a message; undefined if its plan is not cached. */
   keyOf(bytes: Buffer, start: number, end: number): string | undefined {
     return end - start > MESSAGE_BYTES_MAX ? undefined : bytes.toString('latin1', start, end)
   }
 
-  get(key: string): Plan | undefined {
+  get(key: string): RlsPlan | undefined {
     const plan = this.#young.get(key)
     if (plan !== undefined) return plan
     const old = this.#old.get(key)
@@ -28,7 +28,7 @@ export class PlanCache {
     return old
   }
 
-  set(key: string, plan: Plan): void {
+  set(key: string, plan: RlsPlan): void {
     if (this.#young.size >= GENERATION_MAX) {
       this.#old = this.#young
       this.#young = new Map()

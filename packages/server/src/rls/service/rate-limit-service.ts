@@ -1,34 +1,47 @@
 /**
- * The rate limit service: from a request to an answer, for both of its doors. Whatever happens, a
- * call ends with an answer or a status that says why there is none.
+ * The rate limit service: from a request to a response, over gRPC and over HTTP. Every call ends
+ * with a response, or with a status that gives the reason for its absence.
  */
 
-import type { Decision } from 'tidegate'
+import type { Callback, Decision, MaybePromise } from 'tidegate'
+import type { ChargeGroups } from '../../limits/charging/charge-group.ts'
+import {
+  type DecisionListener,
+  decisionEvents,
+  type PlannedCharge,
+} from '../../limits/charging/charge-plan.ts'
 import type { Overload } from '../../overload/overload.ts'
-import type { RlsConfig } from '../config/rls-config.ts'
 import { type RpcMethod, timeoutMs } from '../grpc-methods.ts'
 import { type RpcCall, rpcStatus } from '../rpc.ts'
+import { readRequest } from '../wire/decode-request.ts'
+import { writeResponse } from '../wire/encode-response.ts'
 import { ProtoWriter } from '../wire/proto-writer.ts'
-import { InvalidRequest, type RateLimitRequest } from '../wire/rate-limit-messages.ts'
-import { readRequest } from '../wire/read-request.ts'
-import { writeResponse } from '../wire/write-response.ts'
-import { type Answer, type AnswerSettings, answer } from './answer.ts'
-import type { Judge } from './judge.ts'
-import { type Plan, Planner, type PlanSettings } from './plan.ts'
+import {
+  InvalidRequest,
+  type RateLimitRequest,
+  type RateLimitResponse,
+} from '../wire/rate-limit-messages.ts'
+import { countDecision } from './count-decision.ts'
 import { PlanCache } from './plan-cache.ts'
+import { callOutcome, type ResponseSettings, responseOf } from './response.ts'
 import type { ResponseTimes } from './response-times.ts'
+import type { RlsPlan, RlsPlanner, ShownLimit } from './rls-plan.ts'
 import type { Stats } from './stats.ts'
 
-export interface ServiceSettings extends PlanSettings, AnswerSettings {}
+export interface ServiceSettings extends ResponseSettings {
+  readonly nearLimitRatio: number
+}
 
 export interface ServiceParts {
-  readonly judge: Judge
+  readonly groups: ChargeGroups
   readonly stats: Stats
   readonly times: ResponseTimes
   readonly settings: ServiceSettings
-  /** The controller of this process. */
+  /** The overload controller of this process. */
   readonly overload: Overload
-  /** Told of what should not happen. */
+  /** Receives the decision of every limit. */
+  readonly onDecision?: DecisionListener<ShownLimit>
+  /** Receives errors that are bugs. */
   readonly onError: (error: unknown) => void
 }
 
@@ -38,58 +51,58 @@ const NOT_CONFIGURED = 'no rate limit configuration loaded'
 
 const OVERLOADED = 'the service is overloaded'
 
-/** A call has no priority: all are shed alike, and as soon as the loop is late. */
-const PRIORITY = 'sheddable'
-
 const STORE_FAILED = 'the store of the counters does not answer'
 
-/** What a door tells whoever asked: an answer, or which status and why. */
-export type Outcome =
-  | Exclude<Answer, 'store-failed'>
-  | { readonly status: number; readonly text: string }
+/** Calls have no priorities: all of them are shed as soon as the event loop is late. */
+const PRIORITY = 'sheddable'
+
+/** A status of gRPC with its reason. */
+interface Refusal {
+  readonly status: number
+  readonly text: string
+}
 
 export class RateLimitService {
   readonly #parts: ServiceParts
   readonly #writer = new ProtoWriter()
   readonly #plans = new PlanCache()
-  #planner: Planner | undefined
+  #planner: RlsPlanner | undefined
 
   constructor(parts: ServiceParts) {
     this.#parts = parts
   }
 
-  configure(config: RlsConfig): void {
-    const { stats, settings } = this.#parts
-    this.#planner = new Planner(config, stats, settings)
+  /** Plans all further calls by another configuration. */
+  use(planner: RlsPlanner): void {
+    this.#planner = planner
     this.#plans.clear()
   }
 
-  /** The method for gRPC. */
+  /** The gRPC method. */
   readonly shouldRateLimit: RpcMethod = (call, start, end) => {
-    const { judge, stats, times, overload } = this.#parts
+    const { stats, times } = this.#parts
     const startMs = performance.now()
-    stats.totalRequests++
-    if (!overload.isCalm && !overload.admits(PRIORITY)) {
-      stats.shedCalls++
+    if (!this.#admits()) {
       call.finish(rpcStatus.unavailable, OVERLOADED)
       return
     }
     try {
       const plan = this.#planOf(call.bytes, start, end)
+      if (plan instanceof Promise) {
+        this.#later(call, this.#decideLater(plan), (decided) => {
+          this.#reply(call, decided.plan, decided.decisions, startMs)
+        })
+        return
+      }
       if (!plan.isDomainKnown) stats.domainNotFound(plan.request.domain)
-      const decisions = judge.judge(plan)
+      const [charge] = plan.charges
+      if (charge !== undefined && plan.charges.length === 1 && !charge.isNegative) {
+        this.#chargeOne(call, plan, charge, startMs)
+        return
+      }
+      const decisions = this.#parts.groups.charge(plan.charges)
       if (decisions instanceof Promise) {
-        overload.enter()
-        decisions.then(
-          (decided) => {
-            overload.leave()
-            this.#reply(call, plan, decided, startMs)
-          },
-          (error) => {
-            overload.leave()
-            this.#fail(call, error)
-          },
-        )
+        this.#later(call, decisions, (decided) => this.#reply(call, plan, decided, startMs))
       } else this.#reply(call, plan, decisions, startMs)
     } catch (error) {
       this.#fail(call, error)
@@ -97,20 +110,15 @@ export class RateLimitService {
     }
   }
 
-  /** For requests that do not come as bytes. */
-  async ask(request: RateLimitRequest): Promise<Outcome> {
-    const { judge, stats, settings, overload } = this.#parts
-    stats.totalRequests++
-    if (!overload.isCalm && !overload.admits(PRIORITY)) {
-      stats.shedCalls++
-      return { status: rpcStatus.unavailable, text: OVERLOADED }
-    }
+  /** Decides a request that is not encoded. Never rejects. */
+  async ask(request: RateLimitRequest): Promise<RateLimitResponse | Refusal> {
+    const { stats, overload } = this.#parts
+    if (!this.#admits()) return { status: rpcStatus.unavailable, text: OVERLOADED }
     overload.enter()
     try {
-      const plan = this.#plannerOr().plan(request)
-      if (!plan.isDomainKnown) stats.domainNotFound(plan.request.domain)
-      const answered = answer(plan, await judge.judge(plan), settings, stats)
-      if (answered !== 'store-failed') return answered
+      const { plan, decisions } = await this.#decideLater(this.#plannerOr().plan(request))
+      const response = this.#responseOf(plan, decisions)
+      if (response !== undefined) return response
       stats.storeErrors++
       return { status: rpcStatus.unavailable, text: STORE_FAILED }
     } catch (error) {
@@ -120,36 +128,94 @@ export class RateLimitService {
     }
   }
 
-  #planOf(bytes: Buffer, start: number, end: number): Plan {
+  #admits(): boolean {
+    const { stats, overload } = this.#parts
+    stats.totalRequests++
+    if (overload.isCalm || overload.admits(PRIORITY)) return true
+    stats.shedCalls++
+    return false
+  }
+
+  async #decideLater(planning: MaybePromise<RlsPlan>) {
+    const { groups, stats } = this.#parts
+    const plan = await planning
+    if (!plan.isDomainKnown) stats.domainNotFound(plan.request.domain)
+    return { plan, decisions: await groups.charge(plan.charges) }
+  }
+
+  /** Most calls have a single counter: this way makes one object instead of three promises. */
+  #chargeOne(call: RpcCall, plan: RlsPlan, charge: PlannedCharge, startMs: number): void {
+    const { groups, overload } = this.#parts
+    const decision = groups.chargeOne(charge, new PendingCall(this.#settle, call, plan, startMs))
+    if (decision === undefined) overload.enter()
+    else this.#reply(call, plan, [decision], startMs)
+  }
+
+  readonly #settle: Settle = ({ call, plan, startMs }, decision, error) => {
+    this.#parts.overload.leave()
+    if (decision === undefined) this.#fail(call, error)
+    else this.#reply(call, plan, [decision], startMs)
+  }
+
+  #later<T>(call: RpcCall, pending: Promise<T>, reply: (value: T) => void): void {
+    const { overload } = this.#parts
+    overload.enter()
+    pending.then(
+      (value) => {
+        overload.leave()
+        reply(value)
+      },
+      (error) => {
+        overload.leave()
+        this.#fail(call, error)
+      },
+    )
+  }
+
+  #planOf(bytes: Buffer, start: number, end: number): MaybePromise<RlsPlan> {
     const planner = this.#plannerOr()
     const key = this.#plans.keyOf(bytes, start, end)
     const known = key === undefined ? undefined : this.#plans.get(key)
     if (known !== undefined) return known
     const plan = planner.plan(readRequest(bytes, start, end))
-    if (key !== undefined) this.#plans.set(key, plan)
+    if (key !== undefined && 'isLasting' in plan && plan.isLasting) this.#plans.set(key, plan)
     return plan
   }
 
-  #plannerOr(): Planner {
+  #plannerOr(): RlsPlanner {
     if (this.#planner === undefined) throw new NotConfigured(NOT_CONFIGURED)
     return this.#planner
   }
 
-  #reply(call: RpcCall, plan: Plan, decisions: readonly Decision[], startMs: number): void {
-    const { settings, stats, times } = this.#parts
-    const answered = answer(plan, decisions, settings, stats)
+  /** Undefined if the call fails because a store did not answer. */
+  #responseOf(plan: RlsPlan, decisions: readonly Decision[]): RateLimitResponse | undefined {
+    const { settings, stats, onDecision } = this.#parts
+    const events = decisionEvents(plan, decisions)
+    for (const event of events) {
+      countDecision(event, settings.nearLimitRatio)
+      onDecision?.(event)
+    }
+    const outcome = callOutcome(plan, events)
+    if (outcome === 'store-failed' && !settings.isShadowMode) return undefined
+    if (outcome === 'over' && settings.isShadowMode) stats.globalShadowMode++
+    return responseOf(plan, events, outcome, settings)
+  }
+
+  #reply(call: RpcCall, plan: RlsPlan, decisions: readonly Decision[], startMs: number): void {
+    const { stats, times } = this.#parts
+    const response = this.#responseOf(plan, decisions)
     const tookMs = performance.now() - startMs
     times.add(tookMs)
-    if (answered === 'store-failed') {
+    if (response === undefined) {
       stats.storeErrors++
       call.finish(rpcStatus.unavailable, STORE_FAILED)
       return
     }
     if (call.timeout !== '' && tookMs > (timeoutMs(call.timeout) ?? tookMs)) {
-      call.finish(rpcStatus.deadlineExceeded, 'the deadline of the call is over')
+      call.finish(rpcStatus.deadlineExceeded, 'the deadline of the call has passed')
       return
     }
-    writeResponse(this.#writer, answered)
+    writeResponse(this.#writer, response)
     call.reply(this.#writer.bytes, this.#writer.length)
   }
 
@@ -158,7 +224,7 @@ export class RateLimitService {
     call.finish(status, text)
   }
 
-  #statusOf(error: unknown): { status: number; text: string } {
+  #statusOf(error: unknown): Refusal {
     const { stats, onError } = this.#parts
     stats.serviceErrors++
     if (error instanceof InvalidRequest) {
@@ -168,7 +234,32 @@ export class RateLimitService {
       return { status: rpcStatus.unavailable, text: error.message }
     }
     onError(error)
-    return { status: rpcStatus.internal, text: 'an error that is not the request’s' }
+    return { status: rpcStatus.internal, text: 'internal error' }
+  }
+}
+
+type Settle = (call: PendingCall, decision: Decision | undefined, error: unknown) => void
+
+/** A call that waits for the decision of its only counter. */
+class PendingCall implements Callback {
+  readonly call: RpcCall
+  readonly plan: RlsPlan
+  readonly startMs: number
+  readonly #settle: Settle
+
+  constructor(settle: Settle, call: RpcCall, plan: RlsPlan, startMs: number) {
+    this.call = call
+    this.plan = plan
+    this.startMs = startMs
+    this.#settle = settle
+  }
+
+  resolve(decision: Decision): void {
+    this.#settle(this, decision, undefined)
+  }
+
+  reject(error: unknown): void {
+    this.#settle(this, undefined, error)
   }
 }
 

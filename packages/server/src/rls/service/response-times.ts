@@ -1,9 +1,9 @@
-/** How long answers took, in buckets up to what Envoy waits for. */
+/** A histogram of response times, with buckets up to Envoy's timeouts. */
 
 export const bucketsMs = [0.1, 0.25, 0.5, 1, 2.5, 5, 10, 15, 20, 50, 100] as const
 
 export class ResponseTimes {
-  /** How many fell into each bucket and no lower one; the last is for all that took longer. */
+  /** Calls of each bucket that no lower bucket has; the last one is for all slower calls. */
   readonly counts = new Float64Array(bucketsMs.length + 1)
   sumMs = 0
   count = 0

@@ -1,17 +1,20 @@
 /**
- * What is counted, under the reference's names. Names come from the configuration; where it asks
- * for values of requests in names, and for limits that requests bring, there is a cap, behind which
- * everything counts as `other`.
+ * Counts under the names of the reference. Names come from the configuration. If it asks for values
+ * of requests in names, and for limits that requests bring, the number and the bytes of names are
+ * bounded, and everything beyond counts as `other`.
  */
 
+import { createHash } from 'node:crypto'
+
 export interface RuleStats {
-  readonly domain: string
-  /** `key_value` of each level. */
-  readonly keys: readonly string[]
+  /** Domain and `key_value` of each level, as a name for statsd. */
+  readonly name: string
+  /** Labels for Prometheus: the domain and the first two levels. */
+  readonly labels: string
   totalHits: number
   totalNegativeHits: number
   overLimit: number
-  /** Of those, the hits for which the store was not asked, because the denial was known. */
+  /** The hits over the limit that were denied without asking the store. */
   overLimitWithLocalCache: number
   nearLimit: number
   withinLimit: number
@@ -20,10 +23,22 @@ export interface RuleStats {
   unlimited: number
 }
 
-/** Names that requests may make, of one rule or of overrides. */
+/** Names with values of requests, for one rule. */
 const DYNAMIC_MAX = 1_000
 
-/** Domains that were asked for and do not exist. */
+/**
+ * Characters of one part of such a name. A longer part is cut and has a digest of the whole, so
+ * that different values stay different.
+ */
+const PART_CHARS_MAX = 64
+
+/** Bytes of all such names: each is in 7 lines, which makes pages of about 1 MB. */
+const DYNAMIC_BYTES_MAX = 65_536
+
+/** Digits of a digest: among 1,000 names, a collision has a probability of 10^-11. */
+const DIGEST_DIGITS = 16
+
+/** Unknown domains of requests. */
 const UNKNOWN_DOMAINS_MAX = 100
 
 const OTHER = 'other'
@@ -39,37 +54,73 @@ export class Stats {
   shedCalls = 0
   readonly unknownDomains = new Map<string, number>()
   readonly #rules = new Map<string, RuleStats>()
-  readonly #dynamic = new Map<string, Set<string>>()
+  readonly #dynamic = new Map<string, DynamicNames>()
 
-  /** Of a rule as it is configured. They outlive the configuration. */
+  /** Returns the counts of a rule, which outlive the configuration. */
   of(domain: string, keys: readonly string[]): RuleStats {
-    const id = statKey(domain, keys)
-    const known = this.#rules.get(id)
+    const name = statKey(domain, keys)
+    const known = this.#rules.get(name)
     if (known !== undefined) return known
-    const made = newStats(domain, keys)
-    this.#rules.set(id, made)
+    const made = newStats(name, labelsOf(domain, keys))
+    this.#rules.set(name, made)
     return made
   }
 
-  /** Of a name that holds values of a request. `source` is what made it. */
+  /** Returns the counts of a name with values of a request. `source` is the rule of the name. */
   ofDynamic(domain: string, keys: readonly string[], source: string): RuleStats {
-    const names = this.#dynamic.get(source) ?? new Set<string>()
+    const names = this.#dynamic.get(source) ?? new DynamicNames()
     this.#dynamic.set(source, names)
-    const id = statKey(domain, keys)
-    if (!names.has(id) && names.size >= DYNAMIC_MAX) return this.of(domain, [OTHER])
-    names.add(id)
-    return this.of(domain, keys)
+    const short = keys.map(shortened)
+    return this.of(domain, names.admits(statKey(domain, short)) ? short : [OTHER])
   }
 
   domainNotFound(domain: string): void {
+    const short = shortened(domain)
     const isFull = this.unknownDomains.size >= UNKNOWN_DOMAINS_MAX
-    const name = isFull && !this.unknownDomains.has(domain) ? OTHER : domain
+    const name = isFull && !this.unknownDomains.has(short) ? OTHER : short
     this.unknownDomains.set(name, (this.unknownDomains.get(name) ?? 0) + 1)
   }
 
   get rules(): Iterable<RuleStats> {
     return this.#rules.values()
   }
+}
+
+/** The names with values of requests, of one source. */
+class DynamicNames {
+  readonly #names = new Set<string>()
+  #bytes = 0
+
+  /** True if the name is known, or there is room for it. */
+  admits(name: string): boolean {
+    if (this.#names.has(name)) return true
+    // Includes the escapes of labels.
+    const bytes = Buffer.byteLength(JSON.stringify(name))
+    const isFull = this.#names.size >= DYNAMIC_MAX || this.#bytes + bytes > DYNAMIC_BYTES_MAX
+    if (isFull) return false
+    this.#names.add(name)
+    this.#bytes += bytes
+    return true
+  }
+}
+
+function shortened(part: string): string {
+  if (part.length <= PART_CHARS_MAX) return part
+  const digest = createHash('sha256').update(part).digest('hex').slice(0, DIGEST_DIGITS)
+  // A copy, because a slice keeps the whole text in memory.
+  const start = Buffer.from(part.slice(0, PART_CHARS_MAX)).toString()
+  return `${start}~${digest}`
+}
+
+/** Levels below the second have no label: the counts of several rules add up. */
+function labelsOf(domain: string, [key1 = '', key2]: readonly string[]): string {
+  const labels = `domain="${labelText(domain)}",key1="${labelText(key1)}"`
+  return key2 === undefined ? labels : `${labels},key2="${labelText(key2)}"`
+}
+
+/** https://prometheus.io/docs/instrumenting/exposition_formats/ */
+export function labelText(value: string): string {
+  return sanitized(value).replaceAll('\\', '\\\\').replaceAll('\n', '\\n').replaceAll('"', '\\"')
 }
 
 /** Names that statsd can hold: no colons or pipes, and no dots within an IPv4 address. */
@@ -83,10 +134,10 @@ function sanitized(text: string): string {
     .replaceAll(/\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3}/g, (ip) => ip.replaceAll('.', '_'))
 }
 
-function newStats(domain: string, keys: readonly string[]): RuleStats {
+function newStats(name: string, labels: string): RuleStats {
   return {
-    domain,
-    keys,
+    name,
+    labels,
     totalHits: 0,
     totalNegativeHits: 0,
     overLimit: 0,

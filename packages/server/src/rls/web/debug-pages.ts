@@ -1,61 +1,63 @@
-/**
- * The pages for those who look after the service: its limits and its counts. They change nothing.
- */
+/** The pages for operators: the limits and statistics of the service. They are read-only. */
 
-import type { RequestListener, ServerResponse } from 'node:http'
-import { pathOf, send, sendText } from '../../http-door.ts'
+import type { RequestListener } from 'node:http'
+import { textResponse } from '../../http-api/messages.ts'
+import { router } from '../../http-api/router.ts'
 import type { RlsConfig } from '../config/rls-config.ts'
-import { type MetricSources, statsText } from './metrics.ts'
+import type { Counted } from '../config/rule.ts'
+import { METRICS_TYPE, type MetricSources, metricsLines, statsLines } from './metrics.ts'
+import { failedResponse } from './public-pages.ts'
 
 export interface DebugParts {
-  readonly config: () => RlsConfig | undefined
+  /** The text of `/rlconfig`. */
+  configText(): string
   readonly sources: MetricSources
-  readonly registry: MetricsPage
-}
-
-/** A registry of prom-client is one. */
-export interface MetricsPage {
-  readonly contentType: string
-  metrics(): Promise<string>
 }
 
 const index = `/rlconfig: print out the currently loaded configuration for debugging
 /stats: print out stats
-/metrics: the same for Prometheus
+/metrics: print out stats for Prometheus
 `
 
-export function debugDoor({ config, sources, registry }: DebugParts): RequestListener {
-  return (request, response) => {
-    const path = pathOf(request)
-    if (path === '/') sendText(response, 200, index)
-    else if (path === '/rlconfig') sendText(response, 200, configText(config()))
-    else if (path === '/stats') sendText(response, 200, statsText(sources))
-    else if (path === '/metrics') sendMetrics(response, registry)
-    else sendText(response, 404, '404 page not found\n')
+const STATS_TYPE = 'text/plain; charset=utf-8'
+
+export function debugPages({ configText: text, sources }: DebugParts): RequestListener {
+  const stats = () => ({ status: 200, type: STATS_TYPE, body: statsLines(sources) })
+  const routes = {
+    '/': { any: () => textResponse(200, index) },
+    '/rlconfig': { any: () => textResponse(200, text()) },
+    '/stats': { any: stats },
+    '/metrics': { any: metrics(sources) },
   }
+  return router({ routes, failed: failedResponse })
 }
 
-/** A port for metrics alone, which others than those on this machine may reach. */
-export function metricsDoor(registry: MetricsPage, path: string): RequestListener {
-  return (request, response) => {
-    if (pathOf(request) === path) sendMetrics(response, registry)
-    else sendText(response, 404, '404 page not found\n')
-  }
+/** Metrics alone, for a listener that other machines may reach. */
+export function metricsPages(sources: MetricSources, path: string): RequestListener {
+  return router({ routes: { [path]: { any: metrics(sources) } }, failed: failedResponse })
 }
 
-/** One line for each limit, as the reference prints it. */
+function metrics(sources: MetricSources) {
+  return () => ({ status: 200, type: METRICS_TYPE, body: metricsLines(sources) })
+}
+
+/** One line for each limit, as the reference prints it, followed by Tidegate's own settings. */
 export function configText(config: RlsConfig | undefined): string {
   const lines = (config?.rules ?? []).map(({ fullKey, rule }) => {
-    const { unit, requestsPerUnit, isShadow, isQuota } = rule
+    const { unit, requestsPerUnit, isShadow, isQuota, counted } = rule
     const limit = `unit=${unit.name} requests_per_unit=${requestsPerUnit}`
-    return `${fullKey}: ${limit}, shadow_mode: ${isShadow}, quota_mode: ${isQuota}\n`
+    const modes = `shadow_mode: ${isShadow}, quota_mode: ${isQuota}`
+    return `${fullKey}: ${limit}, ${modes}, ${countedText(counted)}\n`
   })
   return lines.join('')
 }
 
-function sendMetrics(response: ServerResponse, registry: MetricsPage): void {
-  registry.metrics().then(
-    (body) => send(response, 200, registry.contentType, body),
-    () => sendText(response, 500, ''),
-  )
+/** Uses the names of the configuration. */
+function countedText(counted: Counted | undefined): string {
+  if (counted === undefined) return 'unlimited: true'
+  const { compiled, onStoreError } = counted
+  const limit = compiled.base
+  const algorithm = limit.algorithm.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
+  const burst = limit.algorithm === 'tokenBucket' ? `, burst: ${limit.burst}` : ''
+  return `algorithm: ${algorithm}${burst}, on_store_error: ${onStoreError}`
 }

@@ -1,13 +1,11 @@
 /**
- * The metrics under the reference's names: for Prometheus, and as lines for `/stats`. They are made
- * when they are read. Labels come from the configuration, and from requests only where that asks
- * for it, which has a cap in service/stats.ts.
+ * The metrics of the reference: for Prometheus, and as lines for `/stats`. Lines are made one by
+ * one while they are sent, so that calls do not wait for a long page. Labels come from the
+ * configuration. If that asks for labels from requests, service/stats.ts bounds them.
  */
 
-import { Counter, Gauge, Registry } from 'prom-client'
 import { bucketsMs, type ResponseTimes } from '../service/response-times.ts'
-import { type RuleStats, type Stats, statKey } from '../service/stats.ts'
-import type { MetricsPage } from './debug-pages.ts'
+import { labelText, type RuleStats, type Stats, statKey } from '../service/stats.ts'
 
 export interface MetricSources {
   readonly stats: Stats
@@ -15,141 +13,121 @@ export interface MetricSources {
   readonly connections: () => number
 }
 
-type RuleCount = Exclude<keyof RuleStats, 'domain' | 'keys'>
+export const METRICS_TYPE = 'text/plain; version=0.0.4; charset=utf-8'
 
+type RuleCount = Exclude<keyof RuleStats, 'name' | 'labels'>
+
+/** Ordered by name. */
 const ruleCounts: readonly (readonly [name: string, field: RuleCount])[] = [
-  ['total_hits', 'totalHits'],
+  ['near_limit', 'nearLimit'],
   ['over_limit', 'overLimit'],
   ['over_limit_with_local_cache', 'overLimitWithLocalCache'],
-  ['near_limit', 'nearLimit'],
-  ['within_limit', 'withinLimit'],
   ['shadow_mode', 'shadowMode'],
+  ['total_hits', 'totalHits'],
   ['total_negative_hits', 'totalNegativeHits'],
   ['unlimited', 'unlimited'],
+  ['within_limit', 'withinLimit'],
 ]
 
-/** Of rules without a limit only, which have nothing else to count; left out of all others. */
+/** `unlimited` is shown only for rules without a limit. */
 const isShown = (rule: RuleStats, field: RuleCount) => field !== 'unlimited' || rule.unlimited > 0
 
 const METHOD = 'ShouldRateLimit'
 
 const TIMES = 'ratelimit_service_response_time_seconds'
 
-interface Sample {
-  readonly labels: Readonly<Record<string, string>>
-  readonly value: number
-}
+type Sample = readonly [labels: string, value: number]
 
-export function metricsRegistry(sources: MetricSources): MetricsPage {
-  const { stats, times, connections } = sources
-  const registry = new Registry()
-  const add = counters(registry)
+/** https://prometheus.io/docs/instrumenting/exposition_formats/ */
+export function* metricsLines({ stats, times, connections }: MetricSources): Generator<string> {
   for (const [name, field] of ruleCounts) {
-    add(`rate_limit_${name}`, `${name} of each rule`, () => ruleSamples(stats, field))
+    const samples = ruleSamples(stats, field)
+    yield* metric('counter', `rate_limit_${name}`, `${name} of each rule`, samples)
   }
-  add('should_rate_limit_error', 'Calls without an answer', () => [
-    { labels: { err_type: 'redis_error' }, value: stats.storeErrors },
-    { labels: { err_type: 'service_error' }, value: stats.serviceErrors },
-    { labels: { err_type: 'overloaded' }, value: stats.shedCalls },
+  yield* metric('counter', 'should_rate_limit_error', 'Calls without a decision', [
+    ['err_type="redis_error"', stats.storeErrors],
+    ['err_type="service_error"', stats.serviceErrors],
+    ['err_type="overloaded"', stats.shedCalls],
   ])
-  add('total_requests', 'Calls', () => [
-    { labels: { grpc_method: METHOD }, value: stats.totalRequests },
-  ])
-  add('config_load_success', 'Configurations loaded', () => one(stats.configLoadSuccess))
-  add('config_load_error', 'Configurations refused', () => one(stats.configLoadError))
-  add('global_shadow_mode', 'Calls admitted by shadow mode', () => one(stats.globalShadowMode))
-  add('domain_not_found', 'Calls for domains that are not configured', () =>
-    [...stats.unknownDomains].map(([domain, value]) => ({ labels: { domain }, value })),
+  const calls = [[`grpc_method="${METHOD}"`, stats.totalRequests]] as const
+  yield* metric('counter', 'total_requests', 'Calls', calls)
+  const single = (name: string, help: string, value: number) =>
+    metric('counter', name, help, [['', value]])
+  yield* single('config_load_success', 'Configurations loaded', stats.configLoadSuccess)
+  yield* single('config_load_error', 'Configurations refused', stats.configLoadError)
+  yield* single('global_shadow_mode', 'Calls admitted by shadow mode', stats.globalShadowMode)
+  const unknown = [...stats.unknownDomains].map(
+    ([domain, value]) => [`domain="${labelText(domain)}"`, value] as const,
   )
-  new Gauge({
-    name: 'ratelimit_service_connections',
-    help: 'Connections of clients',
-    registers: [registry],
-    collect() {
-      this.set(connections())
-    },
-  })
-  return {
-    contentType: registry.contentType,
-    metrics: async () => `${await registry.metrics()}\n${timesText(times)}`,
-  }
+  const unknownHelp = 'Calls for domains that are not configured'
+  yield* metric('counter', 'domain_not_found', unknownHelp, unknown)
+  yield* metric('gauge', 'connections', 'Connections of clients', [['', connections()]])
+  yield* timesLines(times)
 }
 
-/** `name: value`, one in each line, in the order of the names. */
-export function statsText({ stats, connections }: MetricSources): string {
-  const lines: string[] = []
-  for (const rule of stats.rules) {
-    const name = `ratelimit.service.rate_limit.${statKey(rule.domain, rule.keys)}`
+/** Lines of `name: value`, ordered by name. */
+export function* statsLines({ stats, connections }: MetricSources): Generator<string> {
+  const calls = 'ratelimit.service.call.should_rate_limit'
+  yield `${calls}.overloaded: ${stats.shedCalls}`
+  yield `${calls}.redis_error: ${stats.storeErrors}`
+  yield `${calls}.service_error: ${stats.serviceErrors}`
+  yield `ratelimit.service.config_load_error: ${stats.configLoadError}`
+  yield `ratelimit.service.config_load_success: ${stats.configLoadSuccess}`
+  yield `ratelimit.service.global_shadow_mode: ${stats.globalShadowMode}`
+  const byName = (one: RuleStats, other: RuleStats) => (one.name < other.name ? -1 : 1)
+  for (const rule of [...stats.rules].sort(byName)) {
+    const name = printable(`ratelimit.service.rate_limit.${rule.name}`)
     for (const [count, field] of ruleCounts) {
-      if (isShown(rule, field)) lines.push(`${name}.${count}: ${rule[field]}`)
+      if (isShown(rule, field)) yield `${name}.${count}: ${rule[field]}`
     }
   }
   for (const [domain, value] of stats.unknownDomains) {
-    lines.push(`ratelimit.service.rate_limit.${statKey(domain, [])}.domain_not_found: ${value}`)
+    const name = printable(`ratelimit.service.rate_limit.${statKey(domain, [])}`)
+    yield `${name}.domain_not_found: ${value}`
   }
-  lines.push(
-    `ratelimit.service.config_load_success: ${stats.configLoadSuccess}`,
-    `ratelimit.service.config_load_error: ${stats.configLoadError}`,
-    `ratelimit.service.global_shadow_mode: ${stats.globalShadowMode}`,
-    `ratelimit.service.call.should_rate_limit.redis_error: ${stats.storeErrors}`,
-    `ratelimit.service.call.should_rate_limit.service_error: ${stats.serviceErrors}`,
-    `ratelimit.service.call.should_rate_limit.overloaded: ${stats.shedCalls}`,
-    `ratelimit_server.${METHOD}.total_requests: ${stats.totalRequests}`,
-    `ratelimit_server.connections: ${connections()}`,
-  )
-  return `${lines.map(printable).sort().join('\n')}\n`
+  yield `ratelimit_server.${METHOD}.total_requests: ${stats.totalRequests}`
+  yield `ratelimit_server.connections: ${connections()}`
 }
 
-/** Counters whose values are somewhere else. */
-function counters(registry: Registry) {
-  return (name: string, help: string, read: () => readonly Sample[]) =>
-    new Counter({
-      name: `ratelimit_service_${name}`,
-      help,
-      labelNames: ['domain', 'key1', 'key2', 'err_type', 'grpc_method'],
-      registers: [registry],
-      collect() {
-        this.reset()
-        for (const { labels, value } of read()) this.inc(labels, value)
-      },
-    })
+function* metric(
+  type: 'counter' | 'gauge',
+  shortName: string,
+  help: string,
+  samples: Iterable<Sample>,
+): Generator<string> {
+  const name = `ratelimit_service_${shortName}`
+  yield `# HELP ${name} ${help}`
+  yield `# TYPE ${name} ${type}`
+  for (const [labels, value] of samples) {
+    yield labels === '' ? `${name} ${value}` : `${name}{${labels}} ${value}`
+  }
 }
 
-function one(value: number): Sample[] {
-  return [{ labels: {}, value }]
+/** One sample for each set of labels, which several rules may share. */
+function ruleSamples(stats: Stats, field: RuleCount): Iterable<Sample> {
+  const sums = new Map<string, number>()
+  for (const rule of stats.rules) {
+    if (isShown(rule, field)) sums.set(rule.labels, (sums.get(rule.labels) ?? 0) + rule[field])
+  }
+  return sums
 }
 
-/** Keys below the second are in no label: the counts of several rules add up there. */
-function ruleSamples(stats: Stats, field: RuleCount): Sample[] {
-  const shown = [...stats.rules].filter((rule) => isShown(rule, field))
-  return shown.map((rule) => {
-    const [key1 = '', key2] = rule.keys.map((key) => statKey(key, []))
-    const labels = { domain: statKey(rule.domain, []), key1 }
-    return { labels: key2 === undefined ? labels : { ...labels, key2 }, value: rule[field] }
-  })
-}
-
-/** As a histogram is written: https://prometheus.io/docs/instrumenting/exposition_formats/ */
-function timesText({ counts, sumMs, count }: ResponseTimes): string {
+function* timesLines({ counts, sumMs, count }: ResponseTimes): Generator<string> {
   const labels = `grpc_method="${METHOD}"`
+  yield `# HELP ${TIMES} Time to respond`
+  yield `# TYPE ${TIMES} histogram`
   let sum = 0
-  const buckets = Array.from(counts, (own, at) => {
+  for (const [at, own] of counts.entries()) {
     sum += own
-    const most = bucketsMs[at]
-    const le = most === undefined ? '+Inf' : String(most / 1_000)
-    return `${TIMES}_bucket{${labels},le="${le}"} ${sum}`
-  })
-  return [
-    `# HELP ${TIMES} Time to answer`,
-    `# TYPE ${TIMES} histogram`,
-    ...buckets,
-    `${TIMES}_sum{${labels}} ${sumMs / 1_000}`,
-    `${TIMES}_count{${labels}} ${count}`,
-    '',
-  ].join('\n')
+    const boundMs = bucketsMs[at]
+    const le = boundMs === undefined ? '+Inf' : String(boundMs / 1_000)
+    yield `${TIMES}_bucket{${labels},le="${le}"} ${sum}`
+  }
+  yield `${TIMES}_sum{${labels}} ${sumMs / 1_000}`
+  yield `${TIMES}_count{${labels}} ${count}`
 }
 
-/** Values of requests may hold anything; a line stays a line. */
+/** Replaces line breaks and control characters, which values of requests may contain. */
 function printable(line: string): string {
   return line.replaceAll(/[\p{Cc}\p{Zl}\p{Zp}]/gu, '?')
 }

@@ -1,12 +1,14 @@
 /**
- * The pages for everybody: `/json` judges a request that comes as JSON, `/healthcheck` tells
- * whether the service is well. As in the reference, the method is not looked at.
+ * The public pages: `/json` decides about a request in JSON, `/healthcheck` reports the health of
+ * the service. As in the reference, any method is accepted.
  *
- * A store that does not answer is 503 here, where the reference says 400.
+ * If the store does not respond, the status is 503; the reference returns 400.
  */
 
-import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http'
-import { pathOf, send, sendText } from '../../http-door.ts'
+import type { RequestListener } from 'node:http'
+import { ApiError } from '../../http-api/api-error.ts'
+import { type ApiRequest, type ApiResponse, textResponse } from '../../http-api/messages.ts'
+import { router } from '../../http-api/router.ts'
 import { MESSAGE_BYTES_MAX, rpcStatus } from '../rpc.ts'
 import { requestFromJson, responseToJson } from '../wire/json.ts'
 import {
@@ -16,50 +18,43 @@ import {
   type RateLimitResponse,
 } from '../wire/rate-limit-messages.ts'
 
-/** Who judges. It does not reject. */
-export interface JudgePort {
+/** Decides about requests. It does not reject. */
+export interface DecisionPort {
   ask(request: RateLimitRequest): Promise<RateLimitResponse | Refusal>
 }
 
-/** Why there is no answer, as a status of gRPC. */
+/** The reason why there is no decision, as a status of gRPC. */
 export interface Refusal {
   readonly status: number
   readonly text: string
 }
 
 export interface HealthPort {
-  readonly isWell: boolean
+  readonly isHealthy: boolean
 }
 
-/** JSON is longer than the same message in bytes. */
+/** A message in JSON has at most 4 times its bytes in protobuf. */
 const BODY_BYTES_MAX = 4 * MESSAGE_BYTES_MAX
 
-const JSON_TYPE = 'application/json'
-
-export function publicDoor(judge: JudgePort, health: HealthPort): RequestListener {
-  return (request, response) => {
-    const path = pathOf(request)
-    if (path === '/healthcheck') {
-      const { isWell } = health
-      sendText(response, isWell ? 200 : 500, isWell ? 'OK' : '')
-    } else if (path === '/json') {
-      answer(request, response, judge).catch((error: unknown) => refuse(request, response, error))
-    } else sendText(response, 404, '404 page not found\n')
+export function publicPages(service: DecisionPort, health: HealthPort): RequestListener {
+  const healthcheck = () => {
+    const { isHealthy } = health
+    return textResponse(isHealthy ? 200 : 500, isHealthy ? 'OK' : '')
   }
+  const routes = {
+    '/healthcheck': { any: healthcheck },
+    '/json': { any: (request: ApiRequest) => decide(request, service) },
+  }
+  return router({ routes, failed: failedResponse })
 }
 
-async function answer(
-  request: IncomingMessage,
-  response: ServerResponse,
-  judge: JudgePort,
-): Promise<void> {
-  const outcome = await judge.ask(requestFromJson(await bodyOf(request)))
+async function decide(request: ApiRequest, service: DecisionPort): Promise<ApiResponse> {
+  const outcome = await service.ask(requestFromJson(await request.text(BODY_BYTES_MAX)))
   if ('status' in outcome) {
     const isInvalid = outcome.status === rpcStatus.invalidArgument
-    sendText(response, isInvalid ? 400 : 503, `${outcome.text}\n`)
-    return
+    return textResponse(isInvalid ? 400 : 503, `${outcome.text}\n`)
   }
-  send(response, statusOf(outcome), JSON_TYPE, responseToJson(outcome))
+  return { status: statusOf(outcome), type: 'application/json', body: responseToJson(outcome) }
 }
 
 function statusOf({ overallCode }: RateLimitResponse): number {
@@ -67,20 +62,11 @@ function statusOf({ overallCode }: RateLimitResponse): number {
   return overallCode === codes.ok ? 200 : 500
 }
 
-function refuse(request: IncomingMessage, response: ServerResponse, error: unknown): void {
-  const isInvalid = error instanceof InvalidRequest
-  // What is left of a body that nobody reads would be taken for the next request.
-  if (!request.complete) response.setHeader('connection', 'close')
-  sendText(response, isInvalid ? 400 : 500, isInvalid ? 'Bad Request\n' : '')
-}
-
-async function bodyOf(request: IncomingMessage): Promise<string> {
-  const parts: Buffer[] = []
-  let length = 0
-  for await (const part of request.iterator({ destroyOnReturn: false })) {
-    length += (part as Buffer).length
-    if (length > BODY_BYTES_MAX) throw new InvalidRequest('a body that is too long')
-    parts.push(part as Buffer)
+/** Returns the texts of the reference, for which a body that is too long is a bad request. */
+export function failedResponse(error: unknown): ApiResponse {
+  if (error instanceof ApiError && error.status === 404) {
+    return textResponse(404, '404 page not found\n')
   }
-  return Buffer.concat(parts).toString('utf8')
+  const isInvalid = error instanceof InvalidRequest || error instanceof ApiError
+  return textResponse(isInvalid ? 400 : 500, isInvalid ? 'Bad Request\n' : '')
 }

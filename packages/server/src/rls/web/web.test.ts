@@ -1,9 +1,9 @@
 import { connect } from 'node:net'
 import { describe, expect, test } from 'vitest'
-import { request } from '../../../../../test/rls/rls-client.ts'
-import { startTestRls } from '../../../../../test/rls/rls-server.ts'
-import { freePort } from '../../../../../test/servers/ports.ts'
-import { until } from '../../../../../test/servers/until.ts'
+import { request } from '../../../../../test/e2e/rls/rls-client.ts'
+import { startTestRls } from '../../../../../test/e2e/rls/rls-server.ts'
+import { freePort } from '../../../../../test/support/servers/ports.ts'
+import { until } from '../../../../../test/support/servers/until.ts'
 
 const config = `
 domain: shop
@@ -36,7 +36,7 @@ async function post(url: string, body: string | Buffer) {
 }
 
 describe('/json', () => {
-  test('answers with 200 while there is room and 429 after', async () => {
+  test('returns 200 within the limit and 429 beyond it', async () => {
     const { http } = await startTestRls(config)
     const first = await post(`${http}/json`, json('tenant', 'a'))
     expect(first).toMatchObject({ status: 200, type: 'application/json' })
@@ -51,19 +51,19 @@ describe('/json', () => {
   })
 
   test.each([
-    ['nothing', ''],
-    ['no JSON', '}'],
-    ['no object', '[1]'],
-    ['entries that are none', '{"domain":"shop","descriptors":[{"entries":5}]}'],
-    ['bytes that are no text', Buffer.from([0xff, 0xfe])],
-    ['more than is allowed', `"${'x'.repeat(300_000)}"`],
-  ])('answers with 400 to %s', async (_, body) => {
+    ['an empty body', ''],
+    ['invalid JSON', '}'],
+    ['an array', '[1]'],
+    ['entries that are a number', '{"domain":"shop","descriptors":[{"entries":5}]}'],
+    ['invalid UTF-8', Buffer.from([0xff, 0xfe])],
+    ['a body that is too long', `"${'x'.repeat(300_000)}"`],
+  ])('returns 400 for %s', async (_, body) => {
     const { http } = await startTestRls(config)
     expect(await post(`${http}/json`, body)).toMatchObject({ status: 400, text: 'Bad Request\n' })
     expect((await post(`${http}/json`, json('tenant', 'a'))).status).toBe(200)
   })
 
-  test('says what is wrong with a request that can be read', async () => {
+  test('returns the reason for an invalid request', async () => {
     const { http } = await startTestRls(config)
     expect(await post(`${http}/json`, '{}')).toMatchObject({
       status: 400,
@@ -71,14 +71,14 @@ describe('/json', () => {
     })
   })
 
-  test('answers with 503 where the store does not, and is unhealthy then', async () => {
+  test('returns 503 and is unhealthy if the store does not respond', async () => {
     const addresses = [`127.0.0.1:${await freePort()}`]
     const { http } = await startTestRls(config, { store: { mode: 'standalone', addresses } })
     expect((await post(`${http}/json`, json('tenant', 'a'))).status).toBe(503)
     expect((await fetch(`${http}/healthcheck`)).status).toBe(500)
   })
 
-  test('answers with 503 until there is a configuration', async () => {
+  test('returns 503 until there is a configuration', async () => {
     const rls = await startTestRls('domain: [', { needsConfigToBeHealthy: true })
     expect(await post(`${rls.http}/json`, json('tenant', 'a'))).toMatchObject({
       status: 503,
@@ -90,7 +90,7 @@ describe('/json', () => {
   })
 })
 
-test('/healthcheck says OK, and other paths are not found', async () => {
+test('/healthcheck returns OK, and other paths are not found', async () => {
   const { http, debug } = await startTestRls(config)
   const response = await fetch(`${http}/healthcheck`)
   expect([response.status, await response.text()]).toEqual([200, 'OK'])
@@ -105,13 +105,23 @@ test('/healthcheck says OK, and other paths are not found', async () => {
 })
 
 test('/rlconfig has a line for each limit', async () => {
-  const { debug } = await startTestRls(config)
+  const { debug } = await startTestRls(`${config}  - key: burst
+    rate_limit:
+      unit: second
+      requests_per_unit: 5
+      algorithm: token_bucket
+      burst: 9
+      on_store_error: local
+`)
+  const modes = 'shadow_mode: false, quota_mode: false'
+  const fixed = `${modes}, algorithm: fixed_window, on_store_error: error`
   expect(await (await fetch(`${debug}/rlconfig`)).text()).toBe(
-    `shop.tenant: unit=HOUR requests_per_unit=1, shadow_mode: false, quota_mode: false
-shop.tried_1.path: unit=DAY requests_per_unit=3, shadow_mode: false, quota_mode: false
-shop.remote_address: unit=MINUTE requests_per_unit=100, shadow_mode: false, quota_mode: false
-shop.free: unit=UNKNOWN requests_per_unit=0, shadow_mode: false, quota_mode: false
-`,
+    `shop.tenant: unit=HOUR requests_per_unit=1, ${fixed}
+shop.tried_1.path: unit=DAY requests_per_unit=3, ${fixed}
+shop.remote_address: unit=MINUTE requests_per_unit=100, ${fixed}
+shop.free: unit=UNKNOWN requests_per_unit=0, ${modes}, unlimited: true
+shop.burst: unit=SECOND requests_per_unit=5, ${modes}, algorithm: token_bucket, burst: 9, ` +
+      'on_store_error: local\n',
   )
 })
 
@@ -169,7 +179,7 @@ describe('metrics', () => {
     expect((await rls.client.ask(request('shop', ['tenant=a']))).statuses[0]?.code).toBe('OK')
   })
 
-  test('have a line each, whatever a value is', async () => {
+  test('have one line each, also with line breaks in a value', async () => {
     const { client, debug } = await startTestRls(config)
     await client.ask(request('shop', ['remote_address=a\nb"} 5\u2028']))
     const stats = await (await fetch(`${debug}/stats`)).text()
@@ -178,7 +188,7 @@ describe('metrics', () => {
     expect(metrics).toContain('key1="remote_address_a\\nb\\"} 5')
   })
 
-  test('are alone on a port of their own', async () => {
+  test('have a separate port without other pages', async () => {
     const port = await freePort()
     const prometheus = { host: '127.0.0.1', port, path: '/prom' }
     await startTestRls(config, { prometheus })
@@ -188,7 +198,7 @@ describe('metrics', () => {
   })
 })
 
-test('requests that are no HTTP end the connection, not the service', async () => {
+test('requests that are not HTTP end the connection, not the service', async () => {
   const { http } = await startTestRls(config)
   const { port } = new URL(http)
   for (const bytes of [

@@ -1,4 +1,4 @@
-/** The same messages as proto3-JSON, for the HTTP door. */
+/** The messages as proto3 JSON, for the HTTP listener. */
 
 import { unitNamed, unitOfCode } from '../config/units.ts'
 import {

@@ -20,7 +20,7 @@ export class ProtoReader {
     return this.at < this.end
   }
 
-  /** A whole number; above 2^53 it is no longer exact, and nothing asks for more than that. */
+  /** A whole number. It is not exact above 2^53, which no field needs. */
   varint(): number {
     let value = 0
     let factor = 1

@@ -13,7 +13,7 @@ export interface Descriptor {
   readonly entries: readonly DescriptorEntry[]
   /** A limit that the request brings along. */
   readonly limit: { readonly requestsPerUnit: number; readonly unit: number } | undefined
-  /** Where absent, what the request says. 0 only looks. */
+  /** If absent, the hits of the request. 0 charges nothing. */
   readonly hitsAddend: number | undefined
   /** Gives hits back instead. */
   readonly isNegativeHits: boolean
@@ -36,7 +36,7 @@ export interface DescriptorStatus {
   readonly code: number
   readonly currentLimit: CurrentLimit | undefined
   readonly limitRemaining: number
-  /** Undefined where there is no window. */
+  /** Undefined without a limit. */
   readonly resetSeconds: number | undefined
 }
 
@@ -52,17 +52,18 @@ export interface RateLimitResponse {
   readonly dynamicMetadata: JsonObject | undefined
 }
 
-/** A request that is refused before it is judged: INVALID_ARGUMENT. */
+/** A malformed request: INVALID_ARGUMENT. */
 export class InvalidRequest extends Error {
   override readonly name = 'InvalidRequest'
 }
 
-/** A call of Envoy has as many descriptors as its route has rate limits, which is few. */
+/** A call of Envoy has one descriptor for each rate limit of its route, which are few. */
 export const DESCRIPTORS_MAX = 64
 
+/** A descriptor has one entry for each level of a rule, which are few. */
 export const ENTRIES_MAX = 16
 
-/** Of a key or value: headers that become values are shorter, and each is kept as a counter. */
+/** The longest key or value: headers are shorter, and every counter takes memory. */
 export const TEXT_BYTES_MAX = 8_192
 
 /** Hits above this are never granted; the store counts exactly up to here. */

@@ -332,3 +332,40 @@ function closeAt({ breaker }: Bench, atMs: number): void {
   breaker.succeed(START_MS + atMs, true)
   expect(breaker.state).toBe('closed')
 }
+
+describe('calls without an answer', () => {
+  /** `count` calls that began at `fromMs` and have no answer at `atMs`. */
+  function silence({ breaker }: Bench, fromMs: number, atMs: number, count: number): void {
+    for (let at = 0; at < count; at++) {
+      breaker.fail(START_MS + atMs, false, START_MS + fromMs)
+    }
+  }
+
+  it('do not open it if they all began before the first of them was missed', () => {
+    const on = bench()
+    silence(on, 0, 15, 64)
+    silence(on, 10, 75, 64)
+    expect(on.breaker.state).toBe('closed')
+  })
+
+  it('do not open it within 50 ms', () => {
+    const on = bench()
+    silence(on, 0, 15, 64)
+    silence(on, 16, 64, 64)
+    expect(on.breaker.state).toBe('closed')
+  })
+
+  it('open it if later ones stay without an answer after that time', () => {
+    const on = bench()
+    silence(on, 0, 15, 64)
+    silence(on, 50, 65, 1)
+    expect(on.changes).toEqual(['closed > open 500'])
+  })
+
+  it('are forgotten after the window', () => {
+    const on = bench()
+    silence(on, 0, 15, 64)
+    silence(on, 10_000, 10_015, 64)
+    expect(on.breaker.state).toBe('closed')
+  })
+})

@@ -1,24 +1,24 @@
 /**
- * The circuit breaker of one part of a store. Closed, it lets calls pass and counts how they end;
- * too many failures open it, and no call passes for a while; then a single one is let through to
- * find out, and its outcome closes the breaker or opens it for longer.
+ * The circuit breaker of one shard. While it is closed, calls pass and their outcomes are counted.
+ * Too many failures open it, and no call passes for a while. Then one call passes as a probe, whose
+ * outcome closes the breaker or opens it for longer.
  *
  * Time is passed in, in milliseconds of any steady clock.
  */
 
-import { randomInt } from 'node:crypto'
 import type { BreakerState } from '../../observer.ts'
+import { randomInt } from '../../runtime.ts'
 
 export interface BreakerSettings {
   /** The share of failed calls above which it opens. */
   readonly errorRate: number
-  /** Calls of so long ago no longer count. */
+  /** Older calls do not count. */
   readonly windowMs: number
-  /** With fewer calls than this in the window the rate says nothing. */
+  /** With fewer calls in the window, the rate is not significant. */
   readonly callsMin: number
   /** How long it is open at first. Then it is a twentieth of how long the outage has lasted. */
   readonly openFirstMs: number
-  /** And at most. */
+  /** The longest time that it stays open. */
   readonly openMs: number
 }
 
@@ -34,6 +34,14 @@ const STEPS = 10
  * lost command takes all calls with it that travelled together.
  */
 const FAILURES_SPAN_MS_MIN = 10
+
+/**
+ * Calls without an answer open it only after this time, and only if calls that began after the
+ * first of them stay without an answer as well: a server on a busy machine may lose its processor
+ * for some tens of milliseconds. With a deadline of 15 ms, it opens within 100 ms of an outage. An
+ * error is an answer, and needs no such time.
+ */
+const SILENCE_MS_MIN = 50
 
 /** So the end of an outage is noticed when it has become longer by this share at most. */
 const PAUSE_SHARE = 0.05
@@ -51,6 +59,9 @@ export class Breaker {
   #state: BreakerState = 'closed'
   #failuresInRow = 0
   #firstFailureMs = 0
+  /** When the first call of a window stayed without an answer, and the last one so far. */
+  #silentSinceMs = Number.NEGATIVE_INFINITY
+  #silentMs = Number.NEGATIVE_INFINITY
   #closedMs = Number.NEGATIVE_INFINITY
   #openUntilMs = 0
   #downSinceMs = 0
@@ -70,7 +81,7 @@ export class Breaker {
     return this.#state
   }
 
-  /** Whether a call may pass. One that passes a half-open breaker is its probe. */
+  /** True if a call may pass. A call that passes a half-open breaker is its probe. */
   admits(nowMs: number): boolean {
     if (this.#state === 'closed') return true
     if (this.#isProbing || nowMs < this.#openUntilMs) return false
@@ -100,7 +111,8 @@ export class Breaker {
     this.#change('closed', 0)
   }
 
-  fail(nowMs: number, isProbe: boolean): void {
+  /** `silentFromMs` is when a call began that was not answered in time. */
+  fail(nowMs: number, isProbe: boolean, silentFromMs?: number): void {
     if (this.#state !== 'closed') {
       if (!isProbe) return
       this.#isProbing = false
@@ -112,12 +124,20 @@ export class Breaker {
     if (this.#failuresInRow === 0) this.#firstFailureMs = nowMs
     this.#failuresInRow++
     this.#count(nowMs, true)
+    if (silentFromMs !== undefined && !this.#isLongSilence(nowMs, silentFromMs)) return
     if (this.#isTooMuch(nowMs)) this.#open(nowMs)
   }
 
-  /** A call that told nothing, because this process or the caller was at fault. */
+  /** Ignores a call that failed because of this process or the caller. */
   ignore(isProbe: boolean): void {
     if (isProbe) this.#isProbing = false
+  }
+
+  #isLongSilence(nowMs: number, silentFromMs: number): boolean {
+    if (nowMs - this.#silentMs >= this.#settings.windowMs) this.#silentSinceMs = nowMs
+    this.#silentMs = nowMs
+    const isLong = nowMs - this.#silentSinceMs >= SILENCE_MS_MIN
+    return isLong && silentFromMs >= this.#silentSinceMs
   }
 
   #isTooMuch(nowMs: number): boolean {
@@ -162,7 +182,7 @@ export class Breaker {
 
 /** From 0 to 1. */
 function randomShare(): number {
-  return randomInt(2 ** 32) / 2 ** 32
+  return randomInt(0, 2 ** 32) / 2 ** 32
 }
 
 function sum(counts: Uint32Array): number {

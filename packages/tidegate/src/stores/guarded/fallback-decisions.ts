@@ -1,25 +1,34 @@
-/** The decisions that can be made without the store. */
+/** The decisions that are possible without the store. */
 
-import { mostOf } from '../../algorithms/limit.ts'
+import { capacityOf } from '../../algorithms/limit.ts'
 import type { Decision, Degraded } from '../../decision.ts'
+import { randomInt } from '../../runtime.ts'
 import type { Charge } from '../store.ts'
 
 type Reason = Degraded['reason']
 
-/** Admitted without counting: how much is left is unknown. */
+/**
+ * Retry times of shed calls: spread over seconds, so that the clients of a burst do not return
+ * together.
+ */
+const SHED_RETRY_MS_MIN = 1_000
+const SHED_RETRY_MS_MAX = 5_000
+
+/** Admitted without counting: the units left are unknown. */
 export function openDecision({ limit, cost }: Charge, reason: Reason): Decision {
   return {
     allowed: true,
-    limit: mostOf(limit),
-    remaining: mostOf(limit),
+    limit: capacityOf(limit),
+    remaining: capacityOf(limit),
     retryAfterMs: 0,
     resetAfterMs: 0,
     granted: cost,
     degraded: { reason, mode: 'open' },
+    source: 'fallback',
   }
 }
 
-/** Refused because the limiter is unavailable, not because anything was used up. */
+/** Refused because the limiter is unavailable, not because units were used up. */
 export function refusedDecision(
   { limit }: Charge,
   degraded: Degraded,
@@ -27,13 +36,20 @@ export function refusedDecision(
 ): Decision {
   return {
     allowed: false,
-    limit: mostOf(limit),
+    limit: capacityOf(limit),
     remaining: 0,
     retryAfterMs,
     resetAfterMs: retryAfterMs,
     granted: 0,
     degraded,
+    source: 'fallback',
   }
+}
+
+/** Refused because of overload. */
+export function shedDecision(charge: Charge, reason: Reason): Decision {
+  const retryAfterMs = randomInt(SHED_RETRY_MS_MIN, SHED_RETRY_MS_MAX)
+  return refusedDecision(charge, { reason, mode: 'shed' }, retryAfterMs)
 }
 
 /** Part of a group that another limit of it has refused: admitted, but nothing was charged. */
@@ -45,11 +61,12 @@ export function sparedDecision(charge: Charge, reason: Reason, mode: Degraded['m
 export function impossibleDecision({ limit }: Charge, reason: Reason): Decision {
   return {
     allowed: false,
-    limit: mostOf(limit),
-    remaining: mostOf(limit),
+    limit: capacityOf(limit),
+    remaining: capacityOf(limit),
     retryAfterMs: Infinity,
     resetAfterMs: 0,
     granted: 0,
     degraded: { reason, mode: 'open' },
+    source: 'fallback',
   }
 }

@@ -1,14 +1,13 @@
 /**
- * Decisions that are made without the store, by what each limit declares: `onStoreError` for an
- * outage, `onOverload` for a call that could not be judged in time.
+ * Decisions without the store, as each limit declares: `onStoreError` for an outage, `onOverload`
+ * for a call that could not be sent in time.
  *
- * A group stays all or nothing: what is closed or shed refuses all of it, and then no local share
+ * A group stays all or nothing: a closed or shed limit refuses all of it, and then no local share
  * is charged.
  */
 
-import { randomInt } from 'node:crypto'
 import { LEASE_MARK } from '../../algorithms/holds.ts'
-import { type Limit, mostOf } from '../../algorithms/limit.ts'
+import { capacityOf, type Limit } from '../../algorithms/limit.ts'
 import type { Decision, Degraded } from '../../decision.ts'
 import type { Observer } from '../../observer.ts'
 import type { Adjustment, Charge, ChargeMode } from '../store.ts'
@@ -16,23 +15,17 @@ import {
   impossibleDecision,
   openDecision,
   refusedDecision,
+  shedDecision,
   sparedDecision,
 } from './fallback-decisions.ts'
 import type { GuardedSettings } from './guarded-options.ts'
-import type { LocalShares } from './local-shares.ts'
+import type { LocalShares } from './local/local-shares.ts'
 
 type Reason = Degraded['reason']
 type Mode = Degraded['mode']
 
 /** The shortest retry time for a client if the limiter is unavailable. */
 const CLOSED_RETRY_MS_MIN = 1_000
-
-/**
- * Retry times of shed calls: spread over seconds, so that the clients of a burst do not return
- * together.
- */
-const SHED_RETRY_MS_MIN = 1_000
-const SHED_RETRY_MS_MAX = 5_000
 
 export class Fallback {
   readonly #settings: GuardedSettings
@@ -67,9 +60,9 @@ export class Fallback {
         case 'closed':
           return refusedDecision(charge, { reason, mode: 'closed' }, closedRetryMs(waitMs))
         case 'shed':
-          return refusedDecision(charge, { reason, mode: 'shed' }, shedRetryMs())
+          return shedDecision(charge, reason)
         case 'local':
-          return { ...(local[next++] as Decision), degraded: { reason, mode: 'local' } }
+          return fromShare(local[next++], reason)
         default:
           if (isNeverGranted(charge, mode)) return impossibleDecision(charge, reason)
           return isRefused || mode === 'peek'
@@ -82,13 +75,13 @@ export class Fallback {
     return decisions
   }
 
-  /** Added or given back if it is known here; the store does not learn of it. */
+  /** Adjusts local shares; the store does not learn of it. */
   adjust(group: readonly Adjustment[], reason: Reason): readonly Decision[] {
     return group.map((adjustment) => {
       const mode = this.#modeOf(adjustment.limit, reason)
       if (mode !== 'local') return sparedDecision({ ...adjustment, cost: 0 }, reason, mode)
       const [decision] = this.#local.adjust([adjustment])
-      return { ...(decision as Decision), degraded: { reason, mode } }
+      return fromShare(decision, reason)
     })
   }
 
@@ -106,6 +99,11 @@ export class Fallback {
   }
 }
 
+function fromShare(decision: Decision | undefined, reason: Reason): Decision {
+  const degraded = { reason, mode: 'local' } as const
+  return { ...(decision as Decision), degraded, source: 'fallback' }
+}
+
 /** The strictest mode of a group. */
 function worst(modes: readonly Mode[]): Mode {
   const order = ['closed', 'shed', 'local'] as const
@@ -116,11 +114,7 @@ function closedRetryMs(waitMs: number): number {
   return Math.max(CLOSED_RETRY_MS_MIN, Math.ceil(waitMs))
 }
 
-function shedRetryMs(): number {
-  return randomInt(SHED_RETRY_MS_MIN, SHED_RETRY_MS_MAX)
-}
-
 /** True if neither the store nor a local share could ever grant it, a part of it included. */
 function isNeverGranted({ limit, cost }: Charge, mode: ChargeMode): boolean {
-  return (mode === 'partial' ? Math.min(cost, 1) : cost) > mostOf(limit)
+  return (mode === 'partial' ? Math.min(cost, 1) : cost) > capacityOf(limit)
 }

@@ -4,8 +4,9 @@ import { promisify } from 'node:util'
 import { afterEach, describe, expect, it, vi } from 'vitest'
 import type { Decision } from '../../decision.ts'
 import { TidegateError } from '../../errors.ts'
+import { tokenBucket } from '../../limits/limits.ts'
 import type { Observer } from '../../observer.ts'
-import { tokenBucket } from '../../policy/limits.ts'
+import { chargeOneAsGroup } from '../charge-one.ts'
 import { memoryStore } from '../memory/memory-store.ts'
 import type { MaybePromise, Store } from '../store.ts'
 import type { GuardedOptions } from './guarded-options.ts'
@@ -23,6 +24,7 @@ function guarded(script: Script, options: GuardedOptions = {}, more: Partial<Sto
   const store: Store = {
     isRemote: true,
     charge: answer,
+    chargeOne: chargeOneAsGroup,
     adjust: (group) => memory.adjust(group),
     reset: (group) => memory.reset(group),
     close: () => memory.close(),
@@ -115,7 +117,7 @@ describe('an answer that comes after the deadline', () => {
     useFakeTime()
     const late = async (call: number, answer: () => readonly Decision[]) => {
       await new Promise((resolve) => setTimeout(resolve, 100))
-      if (call % 2 === 0) throw new TidegateError('store-misused', 'it is late and wrong')
+      if (call % 2 === 0) throw new TidegateError('store-misconfigured', 'it is late and wrong')
       return answer()
     }
     const events: string[] = []
@@ -124,7 +126,7 @@ describe('an answer that comes after the deadline', () => {
     const calls = Array.from({ length: 10 }, () => ask())
     await vi.advanceTimersByTimeAsync(20)
     expect(reasons(await Promise.all(calls))).toEqual({ timeout: 10 })
-    // An error that nobody handles would fail this run.
+    // An unhandled error would fail this run.
     await vi.advanceTimersByTimeAsync(1_000)
     expect(remote.calls).toBe(10)
     expect(events).toEqual(Array.from({ length: 10 }, () => 'degraded'))
@@ -133,7 +135,7 @@ describe('an answer that comes after the deadline', () => {
     expect(reasons(await Promise.all(flood))).toEqual({ timeout: 20_000, overloaded: 10 })
   })
 
-  it('is no success for the breaker', async () => {
+  it('is not a success for the breaker', async () => {
     useFakeTime()
     const late = async (_call: number, answer: () => readonly Decision[]) => {
       await new Promise((resolve) => setTimeout(resolve, 100))
@@ -141,8 +143,11 @@ describe('an answer that comes after the deadline', () => {
     }
     const { ask } = guarded(late, atOnce)
     const first = ask()
-    await vi.advanceTimersByTimeAsync(20)
+    await vi.advanceTimersByTimeAsync(80)
     expect((await first).degraded?.reason).toBe('timeout')
+    const second = ask()
+    await vi.advanceTimersByTimeAsync(20)
+    expect((await second).degraded?.reason).toBe('timeout')
     await vi.advanceTimersByTimeAsync(100)
     expect((await ask()).degraded?.reason).toBe('breaker-open')
   })
@@ -180,7 +185,7 @@ describe('a store that is down', () => {
       return call <= 20_010 ? hangs() : answer()
     }
     const shardOf = ({ key }: { readonly key: string }) => key
-    const { ask } = guarded(script, { queueMax: 20_000 }, { shardOf })
+    const { ask } = guarded(script, { queueMax: 20_000 }, { capabilities: { shardOf } })
     for (let at = 0; at < 10; at++) await ask('down')
     await vi.advanceTimersByTimeAsync(500)
     const flood = Array.from({ length: 20_000 }, () => ask('hung'))
@@ -236,13 +241,14 @@ describe('a stall of this process', () => {
   })
 
   it('gives the store its time again, and then counts its silence', async () => {
-    const script: Script = (call, answer) => (call === 1 ? hangs() : answer())
+    const script: Script = (call, answer) => (call <= 2 ? hangs() : answer())
     const { ask } = guarded(script, { ...atOnce, deadlineMs: 200 })
     const call = ask()
     stall(300)
     const stalledMs = performance.now()
     expect((await call).degraded).toEqual({ reason: 'timeout', mode: 'open' })
     expect(performance.now() - stalledMs).toBeGreaterThan(99)
+    expect((await ask()).degraded).toEqual({ reason: 'timeout', mode: 'open' })
     expect((await ask()).degraded?.reason).toBe('breaker-open')
   })
 })

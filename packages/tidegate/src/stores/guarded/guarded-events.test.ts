@@ -1,8 +1,9 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import type { Decision, FailureMode } from '../../decision.ts'
 import { type ErrorCode, TidegateError } from '../../errors.ts'
+import { tokenBucket } from '../../limits/limits.ts'
 import type { LimiterEvent, Observer } from '../../observer.ts'
-import { tokenBucket } from '../../policy/limits.ts'
+import { chargeOneAsGroup, chargeSingle } from '../charge-one.ts'
 import { memoryStore } from '../memory/memory-store.ts'
 import type { Charge, Store } from '../store.ts'
 import type { GuardedOptions } from './guarded-options.ts'
@@ -20,6 +21,7 @@ function bench(options: GuardedOptions = {}, more: Partial<Store> = {}) {
       if (code !== undefined) throw new TidegateError(code, `it is ${code}`)
       return memory.charge(group, mode)
     },
+    chargeOne: chargeOneAsGroup,
     adjust: async (group) => memory.adjust(group),
     reset: async (group) => memory.reset(group),
     close: () => memory.close(),
@@ -107,7 +109,7 @@ describe('the observer', () => {
   it('is told how long each outage was', async () => {
     const { faults, ask, told } = bench({ breaker: { openFirstMs: 100, openMs: 100 } })
     for (const outageMs of [100, 3_000, 200]) {
-      faults.set('a', 'store-timeout')
+      faults.set('a', 'store-unreachable')
       await times(20, () => ask('a'))
       await vi.advanceTimersByTimeAsync(outageMs)
       faults.clear()
@@ -122,7 +124,7 @@ describe('the observer', () => {
     const throws: Observer = () => {
       throw new Error('the log is full')
     }
-    // What nobody handles would fail this run.
+    // An unhandled error would fail this run.
     const failsLater: Observer = async () => throws({ type: 'nodes', count: 1 })
     for (const observer of [throws, failsLater]) {
       const { faults, ask } = bench({ observer })
@@ -138,7 +140,7 @@ describe('the observer', () => {
   it('is told how many processes there are when that changes', async () => {
     const counts = [1, 3, 3, 2]
     const heartbeat = async () => counts.shift() ?? 2
-    const { guard, ask, events } = bench({}, { heartbeat })
+    const { guard, ask, events } = bench({}, { capabilities: { heartbeat } })
     await ask('a', 'local')
     await vi.advanceTimersByTimeAsync(20_000)
     expect(events).toEqual([
@@ -151,10 +153,10 @@ describe('the observer', () => {
   it('hears of no processes where no limit is local, or their number was given', async () => {
     const beats: string[] = []
     const heartbeat = async (id: string) => beats.push(id)
-    await bench({}, { heartbeat }).ask('a', 'open')
-    await bench({ nodes: 2 }, { heartbeat }).ask('a', 'local')
+    await bench({}, { capabilities: { heartbeat } }).ask('a', 'open')
+    await bench({ nodes: 2 }, { capabilities: { heartbeat } }).ask('a', 'local')
     expect(beats).toEqual([])
-    const { ask, guard } = bench({}, { heartbeat })
+    const { ask, guard } = bench({}, { capabilities: { heartbeat } })
     await ask('a', 'local')
     expect(beats).toHaveLength(1)
     await guard.close()
@@ -163,7 +165,7 @@ describe('the observer', () => {
 
 describe('shards', () => {
   it('have a breaker each', async () => {
-    const { faults, ask, told } = bench({}, { shardOf })
+    const { faults, ask, told } = bench({}, { capabilities: { shardOf } })
     faults.set('left', 'store-unreachable')
     await times(20, () => ask('left:1'))
     expect((await ask('left:2')).degraded?.reason).toBe('breaker-open')
@@ -177,21 +179,23 @@ describe('shards', () => {
     expect(told('recovered')).toEqual([{ type: 'recovered', shard: 'left', outageMs: 500 }])
   })
 
-  it('are told apart also by the short way of single charges', async () => {
+  it('are distinguished also by single charges', async () => {
     const limit = tokenBucket({ limit: 5, per: '1h' })
-    const chargeHere = memoryStore().charger('limit', limit)
-    const charger: Store['charger'] = () => async (key, cost) => {
-      if (shardOf({ key }) === 'right') return chargeHere(key, cost)
-      throw new TidegateError('store-unreachable', 'it is down')
+    const memory = memoryStore()
+    const chargeOne: Store['chargeOne'] = (counter, cost, done) => {
+      if (shardOf(counter) === 'right') return memory.chargeOne(counter, cost)
+      done.reject(new TidegateError('store-unreachable', 'it is down'))
+      return undefined
     }
-    const charge = bench({}, { shardOf, charger }).guard.charger?.('limit', limit)
-    await times(20, async () => charge?.('left:1', 1))
-    expect((await charge?.('left:1', 1))?.degraded?.reason).toBe('breaker-open')
-    expect((await charge?.('right:1', 1))?.degraded).toBe(null)
+    const { guard } = bench({}, { capabilities: { shardOf }, chargeOne })
+    const charge = async (key: string) => chargeSingle(guard, { name: 'limit', limit, key }, 1)
+    await times(20, () => charge('left:1'))
+    expect((await charge('left:1')).degraded?.reason).toBe('breaker-open')
+    expect((await charge('right:1')).degraded).toBe(null)
   })
 
   it('are bounded: those beyond 1,000 share one breaker', async () => {
-    const { faults, ask, told } = bench({}, { shardOf })
+    const { faults, ask, told } = bench({}, { capabilities: { shardOf } })
     for (let at = 0; at < 1_000; at++) await ask(`shard-${at}:key`)
     for (let at = 1_000; at < 1_020; at++) {
       faults.set(`shard-${at}`, 'store-unreachable')
@@ -203,7 +207,7 @@ describe('shards', () => {
   })
 })
 
-describe('a store that is misused', () => {
+describe('a store with a wrong set-up', () => {
   const warnings: Array<Error & { readonly code?: string }> = []
   // Else the process prints them.
   const others = process.listeners('warning')
@@ -222,17 +226,17 @@ describe('a store that is misused', () => {
 
   it('is reported each time to the observer, and does not open the breaker', async () => {
     const { faults, ask, told } = bench()
-    faults.set('a', 'store-misused')
+    faults.set('a', 'store-misconfigured')
     await times(50, () => ask('a'))
-    expect(told('misused')).toHaveLength(50)
-    expect(told('misused')[0]).toMatchObject({ error: { code: 'store-misused' } })
+    expect(told('misconfigured')).toHaveLength(50)
+    expect(told('misconfigured')[0]).toMatchObject({ error: { code: 'store-misconfigured' } })
     expect(told('degraded')).toHaveLength(50)
     expect(told('breaker')).toEqual([])
   })
 
   it('follows what each limit declares', async () => {
     const { faults, ask } = bench({ nodes: 1 })
-    faults.set('a', 'store-misused')
+    faults.set('a', 'store-misconfigured')
     for (const mode of ['open', 'closed', 'local'] as const) {
       const { allowed, degraded } = await ask('a', mode)
       expect(degraded).toEqual({ reason: 'store-error', mode })
@@ -242,12 +246,16 @@ describe('a store that is misused', () => {
 
   it('is reported aloud once a minute as a warning of the process', async () => {
     const { faults, ask } = bench()
-    faults.set('a', 'store-misused')
+    faults.set('a', 'store-misconfigured')
     await times(50, () => ask('a'))
     await vi.advanceTimersByTimeAsync(59_000)
     await times(50, () => ask('a'))
     await nextTick()
-    const said = { name: 'TidegateWarning', code: 'store-misused', message: 'it is store-misused' }
+    const said = {
+      name: 'TidegateWarning',
+      code: 'store-misconfigured',
+      message: 'it is store-misconfigured',
+    }
     expect(warnings).toMatchObject([said])
     await vi.advanceTimersByTimeAsync(1_000)
     await times(50, () => ask('a'))
@@ -261,7 +269,7 @@ describe('a store that is misused', () => {
     await times(50, () => ask('a'))
     await nextTick()
     expect(told('degraded')).toHaveLength(50)
-    expect([...told('breaker'), ...told('misused')]).toEqual([])
+    expect([...told('breaker'), ...told('misconfigured')]).toEqual([])
     expect(warnings).toMatchObject([{ name: 'TidegateWarning', code: 'overloaded' }])
   })
 

@@ -1,9 +1,10 @@
 import { describe, expect, it } from 'vitest'
-import { until } from '../../../../../test/servers/until.ts'
-import type { Decision } from '../../decision.ts'
+import { until } from '../../../../../test/support/servers/until.ts'
 import { TidegateError } from '../../errors.ts'
-import { createLimiter } from '../../limiter.ts'
-import { concurrency, fixedWindow, slidingWindow, tokenBucket } from '../../policy/limits.ts'
+import { createLimiter } from '../../limiter/create-limiter.ts'
+import { concurrency, fixedWindow, slidingWindow, tokenBucket } from '../../limits/limits.ts'
+import { chargeOneAsGroup } from '../charge-one.ts'
+import { frontStore } from '../front-store.ts'
 import { memoryStore } from '../memory/memory-store.ts'
 import type { MaybePromise, Store } from '../store.ts'
 
@@ -16,19 +17,23 @@ function sharedStore() {
     if (state.isDown) throw new TidegateError('store-unreachable', 'it is down')
     return answer()
   }
-  /** The same server, as each process has its own store for it. */
+  /** Each process has its own store on the one server. */
   const connect = (): Store => ({
     isRemote: true,
+    front: frontStore,
     charge: (group, mode) => ask(() => memory.charge(group, mode)),
+    chargeOne: chargeOneAsGroup,
     adjust: (group) => ask(() => memory.adjust(group)),
     reset: (group) => ask(() => memory.reset(group)),
     close: () => undefined,
-    heartbeat: (id, lifetimeMs) =>
-      ask(() => {
-        if (lifetimeMs > 0) members.add(id)
-        else members.delete(id)
-        return members.size
-      }),
+    capabilities: {
+      heartbeat: (id, lifetimeMs) =>
+        ask(() => {
+          if (lifetimeMs > 0) members.add(id)
+          else members.delete(id)
+          return members.size
+        }),
+    },
   })
   return Object.assign(state, { connect, members })
 }
@@ -39,7 +44,7 @@ const breaker = { callsMin: 1_000_000 }
 const local = { onStoreError: 'local', breaker } as const
 
 describe('an outage', () => {
-  it('is no refill: who had 4 of 10 left has 4 left', async () => {
+  it('is not a refill: a client with 4 of 10 left has 4 left', async () => {
     const server = sharedStore()
     const limit = fixedWindow({ limit: 10, per: 'day' })
     const limiter = createLimiter({ limit, store: server.connect(), ...local, nodes: 1 })
@@ -52,11 +57,13 @@ describe('an outage', () => {
     expect(await limiter.check('another', { cost: 10 })).toMatchObject({ allowed: true })
   })
 
-  it('is no refill either where the store has a short way for single charges', async () => {
+  it('is not a refill either for a store whose single charges are not groups', async () => {
     const server = sharedStore()
-    const store = server.connect()
-    store.charger = (name, limit) => async (key, cost) =>
-      (await store.charge([{ name, limit, key, cost }], 'all'))[0] as Decision
+    const connected = server.connect()
+    const store: Store = {
+      ...connected,
+      chargeOne: (counter, cost, done) => connected.chargeOne(counter, cost, done),
+    }
     const limit = fixedWindow({ limit: 10, per: 'day' })
     const limiter = createLimiter({ limit, store, ...local, nodes: 1 })
     await limiter.check('key', { cost: 10 })
@@ -137,6 +144,20 @@ describe('an outage', () => {
     for (const slot of [second, third, fourth]) await slot.release()
     server.isDown = true
     expect(await limiter.peek('key')).toMatchObject({ remaining: 3 })
+  })
+
+  it('leaves slots held that cannot be renewed, and renews them after its end', async () => {
+    const server = sharedStore()
+    const limit = concurrency({ limit: 1, ttl: '1h' })
+    for (const onStoreError of ['open', 'closed', 'local'] as const) {
+      const options = { store: server.connect(), breaker, onStoreError, nodes: 1 }
+      const slot = await createLimiter({ limit, ...options }).acquire(onStoreError)
+      server.isDown = true
+      const during = await slot.renew()
+      expect(during).toMatchObject({ allowed: true, degraded: { mode: onStoreError } })
+      server.isDown = false
+      expect(await slot.renew()).toMatchObject({ allowed: true, remaining: 0, degraded: null })
+    }
   })
 
   it('goes on with every part of a layered limit by its own declaration', async () => {

@@ -2,14 +2,16 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import type { Limit } from '../../algorithms/limit.ts'
 import { type FailureMode, failureModes } from '../../decision.ts'
 import { TidegateError } from '../../errors.ts'
-import { createLimiter } from '../../limiter.ts'
+import { createLimiter } from '../../limiter/create-limiter.ts'
 import {
   concurrency,
   fixedWindow,
   slidingLog,
   slidingWindow,
   tokenBucket,
-} from '../../policy/limits.ts'
+} from '../../limits/limits.ts'
+import { chargeOneAsGroup } from '../charge-one.ts'
+import { frontStore } from '../front-store.ts'
 import { memoryStore } from '../memory/memory-store.ts'
 import type { Store } from '../store.ts'
 import { type GuardedOptions, parseGuardedOptions } from './guarded-options.ts'
@@ -27,7 +29,9 @@ function remoteStore() {
   }
   const store: Store = {
     isRemote: true,
+    front: frontStore,
     charge: (group, mode) => ask(() => memory.charge(group, mode)),
+    chargeOne: chargeOneAsGroup,
     adjust: (group) => ask(() => memory.adjust(group)),
     reset: (group) => ask(() => memory.reset(group)),
     close: () => undefined,
@@ -252,7 +256,7 @@ describe('while the store is down', () => {
   it('a hot key has its whole local share, whatever is asked for in blocks', async () => {
     const remote = remoteStore()
     const local = tokenBucket({ limit: 1000, per: '24h', onStoreError: 'local' })
-    const store = { ...remote.store, canLease: true }
+    const store = { ...remote.store, capabilities: { leases: true } }
     const limiter = createLimiter({ limit: local, store, nodes: 2, deadlineMs: 1_000 })
     for (let call = 0; call < 300; call++) await limiter.check('a')
     remote.isDown = true

@@ -3,27 +3,27 @@
 import { type FailureMode, failureModes, type OverloadMode, overloadModes } from '../../decision.ts'
 import { invalid } from '../../errors.ts'
 import type { Observer } from '../../observer.ts'
-import { checkFunction, checkOneOf, checkOptions, checkWhole } from '../../policy/options.ts'
-import type { CallBounds } from '../store.ts'
+import { checkFunction, checkOneOf, checkOptions, checkWhole } from '../../options.ts'
+import type { CallBounds } from '../call-bounds.ts'
 import type { BreakerSettings } from './breaker.ts'
 
 export interface BreakerOptions {
   /** The share of failed calls above which it opens. Default: 0.5. */
   readonly errorRate?: number
-  /** Over so long a time. Default: 10,000. */
+  /** The time over which calls are counted. Default: 10,000. */
   readonly windowMs?: number
-  /** Calls that it takes to judge, and failures in a row that are enough. Default: 10. */
+  /** The fewest calls in that time; as many failures in a row open it. Default: 10. */
   readonly callsMin?: number
   /** How long it is open at first; then a twentieth of the outage so far. Default: 500. */
   readonly openFirstMs?: number
-  /** And at most. Default: 60,000. */
+  /** The longest time that it stays open. Default: 60,000. */
   readonly openMs?: number
 }
 
 export interface GuardedOptions {
   /**
-   * How long the store may stay silent after a command was sent to it; then its calls are decided
-   * by `onStoreError`. Default: three times the measured round trip, from 15 to 100.
+   * How long the store may stay silent after a command was sent to it; then `onStoreError` decides
+   * about its calls. Default: three times the measured round trip, from 15 to 100.
    */
   readonly deadlineMs?: number
   /** How long a call may wait to be sent; then `onOverload` decides. Default: 1,000. */
@@ -37,9 +37,9 @@ export interface GuardedOptions {
   /** For limits that declare nothing themselves. Default: `shed`. */
   readonly onOverload?: OverloadMode
   readonly breaker?: BreakerOptions
-  /** For `local`: how many processes share the limits. Default: as many as the store knows of. */
+  /** For `local`: how many processes share the limits. Default: the number that the store has. */
   readonly nodes?: number
-  /** Is told what happens. */
+  /** Called with each event. */
   readonly observer?: Observer
 }
 
@@ -59,7 +59,7 @@ export const guardedOptionNames = [
 
 const breakerOptionNames = ['errorRate', 'windowMs', 'callsMin', 'openFirstMs', 'openMs']
 
-/** A client of the service has given up by then, and Redis judges 100,000 calls in this time. */
+/** Clients of a service time out by then, and Redis decides about 100,000 calls in this time. */
 const QUEUE_MS_DEFAULT = 1_000
 
 /** Each takes about 600 bytes: 30 MB in all. */

@@ -2,10 +2,11 @@ import { describe, expect, it, vi } from 'vitest'
 import type { Limit } from '../../algorithms/limit.ts'
 import type { Decision } from '../../decision.ts'
 import { type ErrorCode, errorCodes, TidegateError } from '../../errors.ts'
-import { fixedWindow, slidingLog, tokenBucket } from '../../policy/limits.ts'
+import { fixedWindow, slidingLog, tokenBucket } from '../../limits/limits.ts'
+import { chargeOneAsGroup, chargeSingle } from '../charge-one.ts'
+import { storeContract } from '../contract/store-contract.ts'
 import { memoryStore } from '../memory/memory-store.ts'
 import type { Charge, ChargeMode, MaybePromise, Store } from '../store.ts'
-import { storeContract } from '../store-contract.ts'
 import { guardedStore } from './guarded-store.ts'
 
 type Fault = () => MaybePromise<never>
@@ -20,6 +21,7 @@ function remoteStore(memory: Store = memoryStore()) {
   const store: Store = {
     isRemote: true,
     charge: (group, mode) => ask(() => memory.charge(group, mode)),
+    chargeOne: chargeOneAsGroup,
     adjust: (group) => ask(() => memory.adjust(group)),
     reset: (group) => ask(() => memory.reset(group)),
     close: () => memory.close(),
@@ -27,14 +29,23 @@ function remoteStore(memory: Store = memoryStore()) {
   return Object.assign(remote, { store })
 }
 
-/** The same with a short way for single charges. */
-function withCharger({ charge, ...store }: Store): Store {
-  const one = async (charges: MaybePromise<readonly Decision[]>) => (await charges)[0] as Decision
+/** A store that answers single charges later than the call, as a driver with callbacks does. */
+function withCallbacks(store: Store): Store {
   return {
     ...store,
-    charge,
-    charger: (name, limit) => (key, cost) => one(charge([{ name, limit, key, cost }], 'all')),
+    chargeOne(counter, cost, done) {
+      const decisions = new Promise<readonly Decision[]>((resolve) => {
+        resolve(store.charge([{ ...counter, cost }], 'all'))
+      })
+      decisions.then(([decision]) => done.resolve(decision as Decision), done.reject.bind(done))
+      return undefined
+    },
   }
+}
+
+/** Charges one counter of the limit. */
+async function chargeOne(store: Store, cost: number): Promise<Decision> {
+  return chargeSingle(store, { name: 'limit', limit: open, key: 'key' }, cost)
 }
 
 const hangs: Fault = () => new Promise<never>(() => {})
@@ -67,10 +78,9 @@ describe('a guarded store that is answered', () => {
   storeContract((clock) => guardedStore(remoteStore(memoryStore({ clock })).store, patient))
 
   it('says what the store says, in groups and one by one', async () => {
-    for (const { store } of [remoteStore(), { store: withCharger(remoteStore().store) }]) {
+    for (const { store } of [remoteStore(), { store: withCallbacks(remoteStore().store) }]) {
       const guarded = guardedStore(store, patient)
-      const chargeOne = guarded.charger?.('limit', open)
-      expect(await chargeOne?.('key', 3)).toMatchObject({ remaining: 7, degraded: null })
+      expect(await chargeOne(guarded, 3)).toMatchObject({ remaining: 7, degraded: null })
       const [decision] = await guarded.charge([charge(open, 3)], 'all')
       expect(decision).toMatchObject({ remaining: 4, degraded: null })
     }
@@ -90,9 +100,10 @@ describe('a guarded store that is answered', () => {
   })
 })
 
-function bound(store: Store): Pick<Store, 'charge' | 'adjust' | 'reset' | 'close'> {
+function bound(store: Store): Pick<Store, 'charge' | 'chargeOne' | 'adjust' | 'reset' | 'close'> {
   return {
     charge: (group, mode) => store.charge(group, mode),
+    chargeOne: chargeOneAsGroup,
     adjust: (group) => store.adjust(group),
     reset: (group) => store.reset(group),
     close: () => store.close(),
@@ -104,15 +115,13 @@ describe('a guarded store that is not answered', () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'setImmediate', 'performance'] })
     const remote = remoteStore()
     remote.fault = hangs
-    const guarded = guardedStore(withCharger(remote.store), { deadlineMs })
+    const guarded = guardedStore(withCallbacks(remote.store), { deadlineMs })
     const told: unknown[] = []
     const tell = ({ degraded }: Decision) => told.push(degraded)
     void Promise.resolve(guarded.charge([charge(open)], 'all')).then(([one]) =>
       tell(one as Decision),
     )
-    void Promise.resolve(guarded.charger?.('limit', open)('key', 1)).then((one) =>
-      tell(one as Decision),
-    )
+    void chargeOne(guarded, 1).then(tell)
     await vi.advanceTimersByTimeAsync(deadlineMs - 1)
     expect(told).toEqual([])
     await vi.advanceTimersByTimeAsync(2)
@@ -149,13 +158,13 @@ describe('a guarded store that is not answered', () => {
 
   it.each(mistakes)('lets the caller see %s, and stays closed', async (code) => {
     const remote = remoteStore()
-    const guarded = guardedStore(withCharger(remote.store))
+    const guarded = guardedStore(withCallbacks(remote.store))
     remote.fault = rejects(code)
     for (let at = 0; at < 50; at++) {
       await expect(async () => guarded.charge([charge(open)], 'all')).rejects.toMatchObject({
         code,
       })
-      await expect(async () => guarded.charger?.('limit', open)('key', 1)).rejects.toThrow(code)
+      await expect(chargeOne(guarded, 1)).rejects.toThrow(code)
       await expect(async () => guarded.adjust([{ ...charge(open), units: 1 }])).rejects.toThrow()
     }
     remote.fault = undefined
@@ -176,7 +185,7 @@ describe('a guarded store that is not answered', () => {
     await expect(async () => guarded.charge([charge(local)], 'all')).rejects.toThrow(TypeError)
   })
 
-  it('tells whoever resets that it was not done', async () => {
+  it('rejects a reset that was not done', async () => {
     const { store } = outage()
     await expect(async () => store.reset([charge(local)])).rejects.toThrow('store-unreachable')
   })

@@ -2,12 +2,12 @@
  * The guarded store: a store that always answers. It stands in front of one that can fail, and is
  * the only place where such failures are handled.
  *
- * The store itself bounds how long a call may take, or timed-store.ts does it for a store that
- * cannot. A call that fails is decided by the limit's `onStoreError`, a call that could not be sent
- * in time by its `onOverload`, and the decision says so. A circuit breaker per shard keeps calls
- * from a store that is down; overload never moves it. Mistakes in the set-up (permissions, types,
- * slots) are not an outage: they are reported to the observer and as a process warning, and never
- * open the breaker.
+ * The store itself bounds how long a call may take; timed-store.ts does it for a store that cannot.
+ * The limit's `onStoreError` decides about a call that fails, its `onOverload` about a call that
+ * could not be sent in time, and the decision reports it. A circuit breaker per shard keeps calls
+ * away from a store that is down; overload never changes it. Mistakes in the configuration
+ * (permissions, types, slots) are not an outage: they are reported to the observer and as a process
+ * warning, and never open the breaker.
  *
  * Nothing is ever sent twice: whether a call that timed out was charged stays unknown.
  */
@@ -19,34 +19,28 @@ import { invalid, TidegateError } from '../../errors.ts'
 import { type Observer, safely } from '../../observer.ts'
 import type {
   Adjustment,
+  Callback,
   Charge,
   ChargeMode,
   Counter,
   MaybePromise,
-  Receiver,
   Store,
+  StoreCapabilities,
 } from '../store.ts'
-import { Breaker } from './breaker.ts'
 import { Fallback } from './fallback.ts'
-import { type CallOwner, GuardedCall } from './guarded-call.ts'
 import {
   type GuardedOptions,
   type GuardedSettings,
   parseGuardedOptions,
 } from './guarded-options.ts'
-import { LocalShares } from './local-shares.ts'
-import { Membership } from './membership.ts'
-import { misuseWarning } from './misuse-warning.ts'
+import { LocalShares } from './local/local-shares.ts'
+import { Membership } from './local/membership.ts'
+import { misconfigurationWarning } from './misconfiguration-warning.ts'
 import { outageWarning } from './outage-warning.ts'
-import type { Shard } from './shard.ts'
+import { type Shard, Shards } from './shards.ts'
 import { TimedStore } from './timed-store.ts'
 
 type Reason = Degraded['reason']
-
-/** Shards with a breaker of their own; a cluster has at most 1,000 nodes. */
-const SHARDS_MAX = 1_000
-
-const guards = new WeakMap<Store, Store>()
 
 /** Guards a store with the given options. Closing it closes the store. */
 export function guardedStore(store: Store, options: GuardedOptions = {}): Store {
@@ -54,109 +48,87 @@ export function guardedStore(store: Store, options: GuardedOptions = {}): Store 
   return new Guarded(store, parseGuardedOptions(options, 'guardedStore'), true)
 }
 
-/** The guard of one limiter with options of its own. The store is not the limiter's to close. */
+/** Guards a store for one limiter with options of its own. Closing it leaves the store open. */
 export function ownGuard(store: Store, options: GuardedOptions): Store {
   refuseGuarded(store, 'createLimiter.store')
   return new Guarded(store, parseGuardedOptions(options, 'createLimiter'), false)
 }
 
-/** Of two guards, the inner one would decide, and the options of the outer have no effect. */
+/** Refuses a second guard: the inner one would decide, and the outer options have no effect. */
 function refuseGuarded(store: Store, path: string): void {
-  if (!(store instanceof Guarded)) return
+  if (!isGuarded(store)) return
   const allowed = 'a store that is not guarded yet, or no options for its guard'
   throw invalid('invalid-option', { path, value: store, allowed })
 }
 
-/** The one guard with default options that all limiters of a store share; itself if it is one. */
-export function sharedGuard(store: Store): Store {
-  if (store instanceof Guarded) return store
-  const known = guards.get(store)
-  if (known !== undefined) return known
-  const guard = ownGuard(store, {})
-  guards.set(store, guard)
-  return guard
+export function isGuarded(store: Store): boolean {
+  return store instanceof Guarded
 }
 
 class Guarded implements Store {
   readonly isRemote = true
-  /** The store as it was given: for calls without a deadline. */
+  readonly front: Store['front']
+  readonly capabilities: StoreCapabilities
+  /** The store as given, for calls without a deadline. */
   readonly #store: Store
-  /** The same with the bounds of this guard. */
+  /** The store with the bounds of this guard. */
   readonly #bounded: Store
   readonly #settings: GuardedSettings
   readonly #observer: Observer
-  readonly #owner: CallOwner
-  readonly #shards = new Map<string, Shard>()
-  readonly #onlyShard: Shard
+  readonly #shards: Shards
   readonly #membership: Membership
   readonly #local: LocalShares
   readonly #fallback: Fallback
-  readonly #warn = misuseWarning()
+  readonly #warn = misconfigurationWarning()
   readonly #warnOfOutage = outageWarning()
   readonly #closesStore: boolean
 
   constructor(store: Store, settings: GuardedSettings, closesStore: boolean) {
+    const { bounded, heartbeat, shardOf, ...others } = store.capabilities ?? {}
+    this.front = store.front
+    this.capabilities = {
+      ...others,
+      ...(shardOf === undefined ? undefined : { shardOf }),
+      ready: (timeoutMs) => this.#ready(timeoutMs),
+    }
     this.#store = store
-    this.#bounded = store.bounded?.(settings.bounds) ?? new TimedStore(store, settings.bounds)
+    this.#bounded = bounded?.(settings.bounds) ?? new TimedStore(store, settings.bounds)
     this.#closesStore = closesStore
     this.#settings = settings
     this.#observer = this.#observing(safely(settings.observer))
-    this.#owner = this.#ownerOfCalls()
-    this.#onlyShard = this.#newShard('')
-    this.#membership = new Membership(store, (count) => this.#observer({ type: 'nodes', count }))
+    this.#shards = new Shards(shardOf, settings.breaker, this.#observer)
+    this.#membership = new Membership(heartbeat, (count) =>
+      this.#observer({ type: 'nodes', count }),
+    )
     this.#local = new LocalShares(() => settings.nodes ?? this.#membership.count)
     this.#fallback = new Fallback(settings, this.#local, this.#observer)
   }
 
-  charger(name: string, limit: Limit): (key: string, cost: number) => MaybePromise<Decision> {
-    const tell = this.teller(name, limit)
-    if (tell !== undefined) {
-      return (key, cost) => new Promise((resolve, reject) => tell(key, cost, { resolve, reject }))
+  chargeOne(counter: Counter, cost: number, done: Callback): Decision | undefined {
+    const hasLocal = this.#isLocal(counter.limit)
+    if (hasLocal) this.#startMembership()
+    const shard = this.#shards.of(counter)
+    const decide = (reason: Reason) =>
+      this.#decide([{ ...counter, cost }], 'all', reason, shard)[0] as Decision
+    const remember = hasLocal
+      ? (decision: Decision) => this.#local.remember({ ...counter, cost }, decision)
+      : undefined
+    const startMs = steadyClock.now()
+    if (!shard.breaker.admits(startMs)) return decide('breaker-open')
+    const call = new GuardedCall(this, shard, startMs, decide, remember, done)
+    try {
+      const decision = this.#bounded.chargeOne(counter, cost, call)
+      if (decision !== undefined) call.resolve(decision)
+    } catch (error) {
+      call.reject(error)
     }
-    const charge = this.#bounded.charger?.(name, limit)
-    if (charge === undefined || this.#isLocal(limit)) {
-      return (key, cost) => {
-        const decisions = this.charge([{ name, limit, key, cost }], 'all')
-        if (decisions instanceof Promise) return decisions.then(([one]) => one as Decision)
-        return decisions[0] as Decision
-      }
-    }
-    return (key, cost) => {
-      const one = [{ name, limit, key, cost }]
-      const shard = this.#shardOf(one)
-      const decide = (reason: Reason) => this.#decide(one, 'all', reason, shard)[0] as Decision
-      return this.#call(shard, () => charge(key, cost), decide)
-    }
-  }
-
-  teller(name: string, limit: Limit) {
-    const tell = this.#bounded.teller?.(name, limit)
-    if (tell === undefined || this.#isLocal(limit)) return undefined
-    const shardOf = this.#store.shardOf?.bind(this.#store)
-    return (key: string, cost: number, receiver: Receiver) => {
-      const startMs = steadyClock.now()
-      const shard =
-        shardOf === undefined ? this.#onlyShard : this.#shard(shardOf({ name, limit, key }))
-      const decide = (reason: Reason) =>
-        this.#decide([{ name, limit, key, cost }], 'all', reason, shard)[0] as Decision
-      if (!shard.breaker.admits(startMs)) {
-        settle(receiver, () => decide('breaker-open'))
-        return
-      }
-      const parts = { shard, startMs, decide, remember: undefined }
-      const call = new GuardedCall(this.#owner, parts, receiver)
-      try {
-        tell(key, cost, call)
-      } catch (error) {
-        call.reject(error)
-      }
-    }
+    return undefined
   }
 
   charge(group: readonly Charge[], mode: ChargeMode): MaybePromise<readonly Decision[]> {
-    const shard = this.#shardOf(group)
+    const shard = this.#shards.of(group[0])
     const hasLocal = group.some(({ limit }) => this.#isLocal(limit))
-    if (hasLocal && this.#settings.nodes === undefined) this.#membership.start()
+    if (hasLocal) this.#startMembership()
     return this.#call(
       shard,
       () => this.#bounded.charge(group, mode),
@@ -167,7 +139,7 @@ class Guarded implements Store {
 
   adjust(group: readonly Adjustment[]): MaybePromise<readonly Decision[]> {
     return this.#call(
-      this.#shardOf(group),
+      this.#shards.of(group[0]),
       () => this.#bounded.adjust(group),
       (reason) => this.#fallback.adjust(group, reason),
       (decisions) => this.#remember(group, decisions),
@@ -180,31 +152,38 @@ class Guarded implements Store {
     return this.#store.reset(group)
   }
 
-  async ready(timeoutMs = this.#settings.bounds.connectMs): Promise<void> {
-    await this.#store.ready?.(timeoutMs)
-    const times = this.#bounded.times?.()
-    const isTooFar = times?.roundTripMs !== undefined && times.roundTripMs >= times.deadlineMs
-    if (isTooFar) this.#warnOfOutage('timeout', times)
-  }
-
   async close(): Promise<void> {
     await this.#membership.stop()
     if (this.#closesStore) await this.#store.close()
   }
 
-  get canLease(): boolean {
-    return this.#store.canLease === true
+  /** Called by a call that the store has answered. */
+  onValue<T>({ shard, startMs, isProbe, remember, done }: GuardedCall<T>, value: T): void {
+    shard.breaker.succeed(startMs, isProbe)
+    try {
+      remember?.(value)
+    } catch (error) {
+      done.reject(error)
+      return
+    }
+    done.resolve(value)
   }
 
-  liesTogether(group: readonly Counter[]): boolean {
-    return this.#store.liesTogether?.(group) !== false
+  /** Called by a call that has failed. */
+  onError<T>(call: GuardedCall<T>, error: unknown): void {
+    const reason = this.#reasonOf(error, call)
+    if (reason === undefined) call.done.reject(error)
+    else settle(call.done, () => call.decide(reason))
   }
 
-  shardOf(counter: Counter): string {
-    return this.#store.shardOf?.(counter) ?? ''
+  async #ready(timeoutMs = this.#settings.bounds.connectMs): Promise<void> {
+    await this.#store.capabilities?.ready?.(timeoutMs)
+    const times = this.#bounded.capabilities?.times?.()
+    const isTooFar = times?.roundTripMs !== undefined && times.roundTripMs >= times.deadlineMs
+    if (isTooFar) this.#warnOfOutage('timeout', times)
   }
 
-  /** Decides at once if the breaker is open. */
+  /** Returns the decision without a promise if the breaker is open. */
   #call<T>(
     shard: Shard,
     run: () => MaybePromise<T>,
@@ -214,48 +193,37 @@ class Guarded implements Store {
     const startMs = steadyClock.now()
     if (!shard.breaker.admits(startMs)) return decide('breaker-open')
     return new Promise<T>((resolve, reject) => {
-      const parts = { shard, startMs, decide, remember }
-      new GuardedCall<T>(this.#owner, parts, { resolve, reject }).run(run)
+      const done = { resolve, reject }
+      const call = new GuardedCall<T>(this, shard, startMs, decide, remember, done)
+      try {
+        const answer = run()
+        if (!(answer instanceof Promise)) call.resolve(answer)
+        else answer.then(call.resolve.bind(call), call.reject.bind(call))
+      } catch (error) {
+        call.reject(error)
+      }
     })
   }
 
-  /** An outage is a process warning as well, so that it is never silent. A misuse has its own. */
+  /** Emits an outage as a process warning too, so that it is never silent. */
   #observing(observer: Observer): Observer {
-    let isMisuse = false
+    let isMisconfigured = false
     return (event) => {
       observer(event)
-      if (event.type === 'misused') isMisuse = true
+      if (event.type === 'misconfigured') isMisconfigured = true
       if (event.type !== 'degraded') return
-      if (!isMisuse) this.#warnOfOutage(event.reason, this.#bounded.times?.())
-      isMisuse = false
+      if (!isMisconfigured) this.#warnOfOutage(event.reason, this.#bounded.capabilities?.times?.())
+      isMisconfigured = false
     }
   }
 
-  #ownerOfCalls(): CallOwner {
-    return {
-      onValue: ({ parts, caller, isProbe }, value) => {
-        parts.shard.breaker.succeed(parts.startMs, isProbe)
-        try {
-          parts.remember?.(value)
-          caller.resolve(value)
-        } catch (error) {
-          caller.reject(error)
-        }
-      },
-      onError: ({ parts, caller, isProbe }, error) => {
-        const reason = this.#reasonOf(error, parts.shard.breaker, isProbe)
-        if (reason === undefined) caller.reject(error)
-        else settle(caller, () => parts.decide(reason))
-      },
-    }
-  }
-
-  /** Why a call failed; undefined if it is the caller's own mistake, which the caller gets. */
-  #reasonOf(error: unknown, breaker: Breaker, isProbe: boolean): Reason | undefined {
+  /** Why a call failed; undefined for a mistake of the caller, which is rejected. */
+  #reasonOf<T>(error: unknown, { shard, startMs, isProbe }: GuardedCall<T>): Reason | undefined {
+    const { breaker } = shard
     const code = error instanceof TidegateError ? error.code : 'store-failed'
     switch (code) {
       case 'store-timeout':
-        breaker.fail(steadyClock.now(), isProbe)
+        breaker.fail(steadyClock.now(), isProbe, startMs)
         return 'timeout'
       case 'store-unreachable':
         breaker.fail(steadyClock.now(), isProbe)
@@ -263,10 +231,10 @@ class Guarded implements Store {
       case 'store-failed':
         breaker.fail(steadyClock.now(), isProbe)
         return 'store-error'
-      case 'store-misused':
+      case 'store-misconfigured':
         breaker.ignore(isProbe)
         this.#warn(error as TidegateError)
-        this.#observer({ type: 'misused', error: error as TidegateError })
+        this.#observer({ type: 'misconfigured', error: error as TidegateError })
         return 'store-error'
       case 'overloaded':
         breaker.ignore(isProbe)
@@ -293,50 +261,67 @@ class Guarded implements Store {
     }
   }
 
-  /** True if the limit may be enforced here. */
+  /** True if the limit may be enforced in this process. */
   #isLocal({ onStoreError, onOverload }: Limit): boolean {
     const settings = this.#settings
     if ((onStoreError ?? settings.onStoreError) === 'local') return true
     return (onOverload ?? settings.onOverload) === 'local'
   }
 
-  #shardOf(group: readonly Counter[]): Shard {
-    const [first] = group
-    if (this.#store.shardOf === undefined || first === undefined) return this.#onlyShard
-    return this.#shard(this.#store.shardOf(first))
-  }
-
-  #shard(name: string): Shard {
-    const known = this.#shards.get(name)
-    if (known !== undefined) return known
-    if (this.#shards.size >= SHARDS_MAX) return this.#onlyShard
-    const shard = this.#newShard(name)
-    this.#shards.set(name, shard)
-    return shard
-  }
-
-  #newShard(name: string): Shard {
-    const breaker = new Breaker(this.#settings.breaker, (from, to, openMs) => {
-      const pause = to === 'open' ? { openMs } : undefined
-      this.#observer({ type: 'breaker', shard: name, from, to, ...pause })
-      const nowMs = steadyClock.now()
-      if (to !== 'closed') {
-        shard.downSinceMs ??= nowMs
-        return
-      }
-      const outageMs = nowMs - (shard.downSinceMs ?? nowMs)
-      shard.downSinceMs = undefined
-      this.#observer({ type: 'recovered', shard: name, outageMs })
-    })
-    const shard: Shard = { breaker, downSinceMs: undefined }
-    return shard
+  #startMembership(): void {
+    if (this.#settings.nodes === undefined) this.#membership.start()
   }
 }
 
-function settle<T>(caller: Receiver<T>, answer: () => T): void {
-  try {
-    caller.resolve(answer())
-  } catch (error) {
-    caller.reject(error)
+/** A call to a store that can fail. Its first outcome counts. */
+class GuardedCall<T> implements Callback<T> {
+  readonly shard: Shard
+  readonly startMs: number
+  /** True if it finds out for other calls whether the store is back. */
+  readonly isProbe: boolean
+  readonly decide: (reason: Reason) => T
+  readonly remember: ((value: T) => void) | undefined
+  readonly done: Callback<T>
+  readonly #guard: Guarded
+  #isSettled = false
+
+  constructor(
+    guard: Guarded,
+    shard: Shard,
+    startMs: number,
+    decide: (reason: Reason) => T,
+    remember: ((value: T) => void) | undefined,
+    done: Callback<T>,
+  ) {
+    this.#guard = guard
+    this.shard = shard
+    this.startMs = startMs
+    this.isProbe = shard.breaker.state !== 'closed'
+    this.decide = decide
+    this.remember = remember
+    this.done = done
   }
+
+  resolve(value: T): void {
+    if (this.#isSettled) return
+    this.#isSettled = true
+    this.#guard.onValue(this, value)
+  }
+
+  reject(error: unknown): void {
+    if (this.#isSettled) return
+    this.#isSettled = true
+    this.#guard.onError(this, error)
+  }
+}
+
+function settle<T>(done: Callback<T>, answer: () => T): void {
+  let value: T
+  try {
+    value = answer()
+  } catch (error) {
+    done.reject(error)
+    return
+  }
+  done.resolve(value)
 }

@@ -1,15 +1,16 @@
 /**
- * Reports as a warning of the process that decisions are made without the store, so that an outage
- * is never silent: the first time, and then at most once a minute while it lasts.
+ * Emits a process warning while decisions are made without the store, so that an outage is never
+ * silent: the first time, and then at most once a minute while it lasts.
  */
 
 import { steadyClock } from '../../clock.ts'
 import type { Degraded } from '../../decision.ts'
+import { emitWarning } from '../../runtime.ts'
 import type { StoreTimes } from '../store.ts'
 
 const INTERVAL_MS = 60_000
 
-/** To print a warning takes some milliseconds, which the first calls of an outage do not have. */
+/** Printing a warning takes a few milliseconds, which would delay the first calls of an outage. */
 const DELAY_MS = 100
 
 /** Deadlines are advised to be this many round trips. */
@@ -23,8 +24,7 @@ export function outageWarning(): WarnOfOutage {
     const nowMs = steadyClock.now()
     if (nowMs - warnedMs < INTERVAL_MS) return
     warnedMs = nowMs
-    const options = { type: 'TidegateWarning', code: reason }
-    steadyClock.schedule(() => process.emitWarning(textOf(reason, times), options), DELAY_MS)
+    steadyClock.schedule(() => emitWarning(textOf(reason, times), reason), DELAY_MS)
   }
 }
 
@@ -46,7 +46,7 @@ function adviceFor(reason: Degraded['reason'], times: StoreTimes | undefined): s
     return `Set deadlineMs to ${wantedMs} or more, or leave it out to follow the round trip.`
   }
   if (reason === 'overloaded') {
-    return 'More calls come than can be judged; onOverload decides about those that wait too long.'
+    return 'More calls arrive than can be sent; onOverload decides about those that wait long.'
   }
   return 'Until the store answers, each limit decides as its onStoreError declares.'
 }

@@ -2,49 +2,55 @@
  * Bounds for a store that has none of its own: every charge and adjustment ends within the
  * deadline, and at most `queueMax` of them are under way. Such a store does not report when it has
  * sent a call, so the deadline runs from the call. A process that was busy when it passed gives the
- * store more time, as deadlines.ts says.
+ * store more time, as deadlines.ts explains.
  *
- * Only what a guard calls under a deadline is here; it asks the store itself for everything else.
+ * It has only the calls that a guard makes under a deadline. The guard calls the store directly for
+ * everything else.
  */
 
-import type { Limit } from '../../algorithms/limit.ts'
 import type { Decision } from '../../decision.ts'
 import { TidegateError } from '../../errors.ts'
+import type { CallBounds } from '../call-bounds.ts'
 import { Deadlines, type Timed } from '../deadlines.ts'
-import type { Adjustment, CallBounds, Charge, ChargeMode, MaybePromise, Store } from '../store.ts'
+import type {
+  Adjustment,
+  Callback,
+  Charge,
+  ChargeMode,
+  Counter,
+  MaybePromise,
+  Store,
+} from '../store.ts'
 
 /** An answer from a healthy server takes less than a millisecond, and Envoy waits for 20. */
 const DEADLINE_MS_DEFAULT = 15
 
 export class TimedStore implements Store {
   readonly isRemote = true
+  readonly capabilities
   readonly #store: Store
   readonly #queueMax: number
-  readonly #deadlineMs: number
-  readonly #deadlines: Deadlines
-  #calls = 0
+  readonly #calls: TimedCalls
 
   constructor(store: Store, { queueMax, deadlineMs = DEADLINE_MS_DEFAULT }: CallBounds) {
+    this.capabilities = { times: () => ({ roundTripMs: undefined, deadlineMs }) }
     this.#store = store
     this.#queueMax = queueMax
-    this.#deadlineMs = deadlineMs
-    this.#deadlines = new Deadlines(deadlineMs)
-  }
-
-  times() {
-    return { roundTripMs: undefined, deadlineMs: this.#deadlineMs }
+    this.#calls = { count: 0, deadlineMs, deadlines: new Deadlines(deadlineMs) }
   }
 
   charge(group: readonly Charge[], mode: ChargeMode): MaybePromise<readonly Decision[]> {
     return this.#call(() => this.#store.charge(group, mode))
   }
 
-  charger(name: string, limit: Limit): (key: string, cost: number) => MaybePromise<Decision> {
-    const charge = this.#store.charger?.(name, limit)
-    if (charge !== undefined) return (key, cost) => this.#call(() => charge(key, cost))
-    return async (key, cost) => {
-      const [decision] = await this.charge([{ name, limit, key, cost }], 'all')
-      return decision as Decision
+  chargeOne(counter: Counter, cost: number, done: Callback): undefined {
+    if (this.#calls.count >= this.#queueMax) throw tooMany(this.#queueMax)
+    const call = new TimedCall(this.#calls, done)
+    try {
+      const decision = this.#store.chargeOne(counter, cost, call)
+      if (decision !== undefined) call.resolve(decision)
+    } catch (error) {
+      call.reject(error)
     }
   }
 
@@ -59,59 +65,60 @@ export class TimedStore implements Store {
   }
 
   #call<T>(run: () => MaybePromise<T>): MaybePromise<T> {
-    if (this.#calls >= this.#queueMax) throw tooMany(this.#queueMax)
+    if (this.#calls.count >= this.#queueMax) throw tooMany(this.#queueMax)
     const answer = run()
     if (!(answer instanceof Promise)) return answer
-    this.#calls++
     return new Promise<T>((resolve, reject) => {
-      const call = new TimedCall(this.#deadlines, this.#deadlineMs, (error) => {
-        this.#calls--
-        reject(error)
-      })
-      answer.then(
-        (value) => {
-          if (!call.settle()) return
-          this.#calls--
-          resolve(value)
-        },
-        (error: unknown) => {
-          if (!call.settle()) return
-          this.#calls--
-          reject(error)
-        },
-      )
+      const call = new TimedCall<T>(this.#calls, { resolve, reject })
+      answer.then(call.resolve.bind(call), call.reject.bind(call))
     })
   }
 }
 
-class TimedCall implements Timed {
-  readonly #deadlines: Deadlines
-  readonly #deadlineMs: number
-  readonly #onLate: (error: TidegateError) => void
+/** The calls under way. */
+interface TimedCalls {
+  count: number
+  readonly deadlineMs: number
+  readonly deadlines: Deadlines
+}
+
+class TimedCall<T> implements Timed, Callback<T> {
+  readonly #calls: TimedCalls
+  readonly #done: Callback<T>
   #isSettled = false
   dueMs = 0
   before: Timed | undefined
   after: Timed | undefined
 
-  constructor(deadlines: Deadlines, deadlineMs: number, onLate: (error: TidegateError) => void) {
-    this.#deadlines = deadlines
-    this.#deadlineMs = deadlineMs
-    this.#onLate = onLate
-    deadlines.add(this)
+  constructor(calls: TimedCalls, done: Callback<T>) {
+    this.#calls = calls
+    this.#done = done
+    calls.count++
+    calls.deadlines.add(this)
   }
 
-  /** False if its time was over. */
-  settle(): boolean {
-    if (this.#isSettled) return false
-    this.#isSettled = true
-    this.#deadlines.remove(this)
-    return true
+  resolve(value: T): void {
+    if (this.#settle()) this.#done.resolve(value)
+  }
+
+  reject(error: unknown): void {
+    if (this.#settle()) this.#done.reject(error)
   }
 
   expire(): void {
     this.#isSettled = true
-    const message = `the store has not answered within ${this.#deadlineMs} ms`
-    this.#onLate(new TidegateError('store-timeout', message))
+    this.#calls.count--
+    const message = `the store has not answered within ${this.#calls.deadlineMs} ms`
+    this.#done.reject(new TidegateError('store-timeout', message))
+  }
+
+  /** Returns false after the deadline. */
+  #settle(): boolean {
+    if (this.#isSettled) return false
+    this.#isSettled = true
+    this.#calls.count--
+    this.#calls.deadlines.remove(this)
+    return true
   }
 }
 

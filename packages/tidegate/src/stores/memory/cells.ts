@@ -1,6 +1,6 @@
 /**
- * How a state of each algorithm lies in the three number cells of a slot. The log is no row of
- * numbers; it lies in the slot as an object.
+ * How the state of each algorithm is stored in the three number cells of a slot. The log is not a
+ * row of numbers; its slot has an object.
  */
 
 import type { AlgorithmName } from '../../algorithms/algorithm.ts'

@@ -1,6 +1,6 @@
 import { execFileSync } from 'node:child_process'
 import { describe, expect, it } from 'vitest'
-import { sizes } from '../../../../../test/suite.ts'
+import { sizes } from '../../../../../test/support/suite.ts'
 
 const limits = [
   `tokenBucket({ limit: 100, per: '1d' })`,
@@ -26,10 +26,10 @@ const program = (limit: string) => `
 `
 
 describe('the memory of many idle keys', () => {
-  it.each(limits)('%s: at most 150 bytes each beyond the key text', (limit) => {
+  it.each(limits)('%s: at most 120 bytes each beyond the key text', (limit) => {
     const argv = ['--expose-gc', '--input-type=module', '--eval', program(limit)]
     const bytes = Number(execFileSync(process.execPath, argv, { encoding: 'utf8' }))
     expect(bytes).toBeGreaterThan(0)
-    expect(bytes).toBeLessThanOrEqual(150)
+    expect(bytes).toBeLessThanOrEqual(120)
   })
 })

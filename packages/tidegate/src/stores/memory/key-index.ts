@@ -1,6 +1,6 @@
 /**
- * From keys to slots. A Map that grows copies itself whole, which with a million keys holds up one
- * unlucky call for 100 ms. So the first keys are in one Map, the rest in many that stay small: then
+ * From keys to slots. A Map that grows copies itself, which with a million keys delays one call by
+ * 100 ms. So the first keys are in one Map, the rest in many that stay small: then
  * no call copies more than some ten thousand entries, about a millisecond.
  */
 

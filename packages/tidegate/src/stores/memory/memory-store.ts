@@ -1,21 +1,32 @@
 /**
- * The memory store: the embedded default, and the measure of what the other stores must answer. A
+ * The memory store: the embedded default, and the reference for the decisions of other stores. A
  * call is atomic because nothing else runs in between.
  *
- * Bounded by `keysMax`; no timer. When it is full, a key that is idle makes room, never one that is
- * blocking somebody. If all are, the new key is admitted without being counted, and the decision
- * says so.
+ * Bounded by `keysMax`. When it is full, an idle key of a limit that holds more than its share is
+ * evicted. If there is none, the limit's `onOverload` decides about the new key. By default it is
+ * refused, so that a lack of memory never exceeds a limit.
  */
 
 import type { Algorithm, AlgorithmName } from '../../algorithms/algorithm.ts'
-import { dropHold, type Holds, presentOf } from '../../algorithms/holds.ts'
+import { expireHolds, type Holds } from '../../algorithms/holds.ts'
 import { algorithmNamed, type Limit } from '../../algorithms/limit.ts'
 import { type Clock, systemClock } from '../../clock.ts'
 import type { Decision } from '../../decision.ts'
-import { checkOptions, checkWhole } from '../../policy/options.ts'
+import { checkOptions, checkWhole } from '../../options.ts'
+import { shedDecision } from '../guarded/fallback-decisions.ts'
 import type { Adjustment, Charge, ChargeMode, Counter, Store } from '../store.ts'
 import { type Codec, codecOf, STATE_CELLS } from './cells.ts'
-import { blocksForMs, isEmpty, judge, judgeGroup, peekGroup, settled, type Usage } from './judge.ts'
+import {
+  adjusted,
+  blocksForMs,
+  decide,
+  decideGroup,
+  isEmpty,
+  type Outcome,
+  peekGroup,
+  settled,
+  type Usage,
+} from './decide.ts'
 import { KeyIndex } from './key-index.ts'
 import {
   ACTIVE_AT,
@@ -24,27 +35,27 @@ import {
   PAGE_BITS,
   PAGE_MASK,
   type Page,
-  Slots,
   setObject,
   type Table,
-} from './slots.ts'
+} from './pages.ts'
+import { Slots } from './slots.ts'
 
 export interface MemoryStoreOptions {
-  /** Keys kept at once. Default: one million, which take some 100 MB. */
+  /** Keys kept at once. Default: one million, at most 120 MB and the texts of the keys. */
   readonly keysMax?: number
   /** Default: the system's. */
   readonly clock?: Clock
 }
 
-/** A store that answers at once, and can be looked into. */
+/** A store that answers immediately, and reports its size. */
 export interface MemoryStore extends Store {
   readonly isRemote: false
-  charger(name: string, limit: Limit): (key: string, cost: number) => Decision
   charge(group: readonly Charge[], mode: ChargeMode): readonly Decision[]
+  chargeOne(counter: Counter, cost: number): Decision
   adjust(group: readonly Adjustment[]): readonly Decision[]
   reset(group: readonly Counter[]): void
   close(): void
-  /** Keys kept just now; expired ones count until they are reclaimed. */
+  /** Number of keys; expired ones count until they are reclaimed. */
   readonly size: number
 }
 
@@ -53,17 +64,18 @@ const KEYS_MAX_DEFAULT = 1_000_000
 /** A Map of V8 ends at 2^24 entries. */
 const KEYS_MAX_MAX = 2 ** 24 - 1
 
-/** For the rare state that never drains, because its limit is 0 now: it, too, is forgotten. */
+/** For a state that never drains, because its limit is 0 now. */
 const LIFETIME_MS_MAX = 400 * 86_400_000
 
 const NO_HOLDS: Holds = []
 
 interface LimitTable extends Table {
+  readonly algorithmName: AlgorithmName
   readonly algorithm: Algorithm<Limit, object>
   readonly codec: Codec | undefined
 }
 
-/** A counter as found: nothing is used or held where the key is new. */
+/** A counter as found: nothing is used or held if the key is new. */
 interface Found extends Usage {
   readonly table: LimitTable
   readonly key: string
@@ -77,37 +89,38 @@ export function memoryStore(options: MemoryStoreOptions = {}): MemoryStore {
 
 class Memory implements MemoryStore {
   readonly isRemote = false
-  readonly canLease = true
+  readonly capabilities = { leases: true }
   readonly #clock: Clock
   readonly #slots: Slots
   readonly #tables = new Map<string, Map<AlgorithmName, LimitTable>>()
+  /** The table of the last single charge: most stores have one limit. */
+  #last: LimitTable | undefined
+  #lastName = ''
 
   constructor(keysMax: number, clock: Clock) {
     this.#clock = clock
-    this.#slots = new Slots(keysMax)
+    this.#slots = new Slots(keysMax, () => clock.now())
   }
 
   get size(): number {
     return this.#slots.size
   }
 
-  charger(name: string, limit: Limit): (key: string, cost: number) => Decision {
-    const { pages } = this.#slots
-    const clock = this.#clock
-    const table = this.#table(name, limit.algorithm)
+  chargeOne({ name, limit, key }: Counter, cost: number): Decision {
+    const table = this.#lastTable(name, limit.algorithm)
     const { slotOf, algorithm, codec } = table
-    return (key, cost) => {
-      const now = Math.floor(clock.now())
-      const slot = slotOf.get(key)
-      if (slot !== undefined && codec !== undefined) {
-        const page = pages[slot >> PAGE_BITS] as Page
-        const at = (slot & PAGE_MASK) * CELLS
-        if (page.holds === undefined) {
-          return chargeRow(page.cells, at, algorithm, codec, limit, cost, now)
-        }
+    const now = Math.floor(this.#clock.now())
+    const slot = slotOf.get(key)
+    if (slot !== undefined && codec !== undefined) {
+      const page = this.#slots.pages[slot >> PAGE_BITS] as Page
+      const at = (slot & PAGE_MASK) * CELLS
+      if (page.holds === undefined) {
+        return chargeRow(page.cells, at, algorithm, codec, limit, cost, now)
       }
-      return this.#chargeAny(table, limit, key, cost, now)
     }
+    const found = this.#find(table, limit, key, now)
+    const { state, decision } = decide(found, cost, now)
+    return this.#keep(found, { ...found, state }, decision, now)
   }
 
   charge(group: readonly Charge[], mode: ChargeMode): readonly Decision[] {
@@ -119,20 +132,19 @@ class Memory implements MemoryStore {
         : { ...counter, ...settled(counter, charge, now) }
     })
     if (mode === 'peek') return peekGroup(group, found, now)
-    return judgeGroup(group, found, mode, now).map(({ usage, decision }, at) =>
+    const outcomes = decideGroup(group, found, mode, now)
+    const roomless = this.#makeRoom(found, outcomes, now)
+    if (roomless !== undefined) return shedGroup(group, found, roomless, now)
+    return outcomes.map(({ usage, decision }, at) =>
       this.#keep(found[at] as Found, usage, decision, now),
     )
   }
 
   adjust(group: readonly Adjustment[]): readonly Decision[] {
     const now = Math.floor(this.#clock.now())
-    return group.map(({ units, release, ...counter }) => {
-      const found = this.#findCounter(counter, now)
-      const { algorithm, limit, holds } = found
-      const state = algorithm.adjust(found.state, units, now, limit)
-      const left = release === undefined ? holds : dropHold(holds, release)
-      const usage = { ...found, state, holds: left }
-      const { decision } = judge(usage, 0, now)
+    return group.map((adjustment) => {
+      const found = this.#findCounter(adjustment, now)
+      const { usage, decision } = adjusted(found, adjustment, now)
       return this.#keep(found, usage, decision, now)
     })
   }
@@ -144,13 +156,52 @@ class Memory implements MemoryStore {
   }
 
   close(): void {
+    this.#slots.close()
     this.#tables.clear()
+    this.#last = undefined
   }
 
-  #chargeAny(table: LimitTable, limit: Limit, key: string, cost: number, now: number): Decision {
-    const found = this.#find(table, limit, key, now)
-    const { state, decision } = judge(found, cost, now)
-    return this.#keep(found, { ...found, state }, decision, now)
+  /**
+   * Takes slots for the new keys of a group before anything is charged, so that a group is charged
+   * as a whole or not at all. Returns the index of a charge that has no room.
+   */
+  #makeRoom(
+    found: readonly Found[],
+    outcomes: readonly Outcome[],
+    now: number,
+  ): number | undefined {
+    if (this.#slots.hasRoom(found.length)) return undefined
+    if (!outcomes.every(({ decision }) => decision.allowed)) return undefined
+    const undo: (() => void)[] = []
+    for (const { table, key } of found) {
+      const slot = table.slotOf.get(key)
+      if (slot !== undefined) undo.push(this.#slots.pin(slot))
+    }
+    // The largest limits first: they are the ones that may find no room, before others take any.
+    const order = [...found.keys()].sort((one, other) => sizeAt(found, other) - sizeAt(found, one))
+    for (const at of order) {
+      const { table, key, limit } = found[at] as Found
+      if (isEmpty((outcomes[at] as Outcome).usage)) continue
+      if (table.slotOf.get(key) !== undefined) continue
+      const slot = this.#slots.take(table, key, now)
+      if (slot !== undefined) {
+        this.#slots.pin(slot)
+        undo.push(() => this.#slots.drop(slot))
+      } else if (limit.onOverload !== 'open') {
+        for (const step of undo) step()
+        return at
+      }
+    }
+    return undefined
+  }
+
+  #lastTable(name: string, algorithm: AlgorithmName): LimitTable {
+    const last = this.#last
+    if (last !== undefined && name === this.#lastName && algorithm === last.algorithmName)
+      return last
+    this.#last = this.#table(name, algorithm)
+    this.#lastName = name
+    return this.#last
   }
 
   #table(name: string, algorithm: AlgorithmName): LimitTable {
@@ -159,6 +210,9 @@ class Memory implements MemoryStore {
     if (known !== undefined) return known
     const table = {
       slotOf: new KeyIndex(),
+      size: 0,
+      hand: 0,
+      algorithmName: algorithm,
       algorithm: algorithmNamed(algorithm),
       codec: codecOf(algorithm),
     }
@@ -187,10 +241,10 @@ class Memory implements MemoryStore {
       codec === undefined ? page.objects?.[index] : codec.read(page.cells, index * CELLS)
     const held = page.holds?.[index]
     if (held === undefined) return { table, algorithm, limit, key, state, holds: NO_HOLDS }
-    return { table, algorithm, limit, key, ...presentOf(algorithm, state, held, now, limit) }
+    return { table, algorithm, limit, key, ...expireHolds(algorithm, state, held, now, limit) }
   }
 
-  /** Keeps what a charge left behind; the decision comes back, marked if there was no room. */
+  /** Keeps the outcome of a charge. Without room for it, the limit's `onOverload` decides. */
   #keep(found: Found, usage: Usage, decision: Decision, now: number): Decision {
     if (isEmpty(usage)) {
       this.#forget(found.table, found.key)
@@ -198,7 +252,7 @@ class Memory implements MemoryStore {
     }
     // Looked up again: a new key of the same group may have been given this one's slot meanwhile.
     const slot = found.table.slotOf.get(found.key) ?? this.#slots.take(found.table, found.key, now)
-    if (slot === undefined) return uncounted(decision)
+    if (slot === undefined) return withoutRoom(found, decision)
     const page = this.#slots.page(slot)
     const at = (slot & PAGE_MASK) * CELLS
     this.#write(page, slot & PAGE_MASK, found.table.codec, usage)
@@ -217,8 +271,8 @@ class Memory implements MemoryStore {
 }
 
 /**
- * The way of nearly every decision, kept short: a known key whose state is a row of numbers. A
- * counter that has nothing left counts as in use until it has, or expires.
+ * The fast path of nearly every decision: a known key whose state is a row of numbers. A counter
+ * without units counts as in use until it has some again, or expires.
  */
 function chargeRow(
   cells: Float64Array,
@@ -241,11 +295,31 @@ function chargeRow(
   return decision
 }
 
-function uncounted(decision: Decision): Decision {
-  return {
-    ...decision,
-    allowed: true,
-    retryAfterMs: 0,
-    degraded: { reason: 'overloaded', mode: 'open' },
+function sizeAt(found: readonly Found[], at: number): number {
+  return (found[at] as Found).table.size
+}
+
+/**
+ * The decision about a new key if all keys that it could replace block clients. Units that were
+ * added without a decision are lost, which `degraded` reports.
+ */
+function withoutRoom({ key, limit }: Found, decision: Decision): Decision {
+  if (!decision.allowed) return decision
+  if (limit.onOverload === 'open' || decision.granted === 0) {
+    const degraded = { reason: 'overloaded', mode: 'open' } as const
+    return { ...decision, degraded, source: 'fallback' }
   }
+  return shedDecision({ name: '', key, limit, cost: decision.granted }, 'overloaded')
+}
+
+/** The decisions about a group if one charge has no room: nothing was charged. */
+function shedGroup(
+  group: readonly Charge[],
+  found: readonly Found[],
+  roomless: number,
+  now: number,
+): readonly Decision[] {
+  return peekGroup(group, found, now).map((decision, at) =>
+    at === roomless ? shedDecision(group[at] as Charge, 'overloaded') : decision,
+  )
 }

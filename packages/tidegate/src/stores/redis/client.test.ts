@@ -1,8 +1,11 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { type ConnectedClient, redisClientKinds } from '../../../../../test/servers/clients.ts'
-import { type RedisCluster, startCluster } from '../../../../../test/servers/cluster.ts'
-import { startRedis } from '../../../../../test/servers/redis.ts'
-import { startSentinel } from '../../../../../test/servers/sentinel.ts'
+import {
+  type ConnectedClient,
+  redisClientKinds,
+} from '../../../../../test/support/servers/clients.ts'
+import { type RedisCluster, startCluster } from '../../../../../test/support/servers/cluster.ts'
+import { startRedis } from '../../../../../test/support/servers/redis.ts'
+import { startSentinel } from '../../../../../test/support/servers/sentinel.ts'
 import { TidegateError } from '../../errors.ts'
 import { type RedisCaller, type RedisClient, redisCaller } from './client.ts'
 import { newKey, newScript, redisClientContract } from './client-contract.ts'
@@ -101,7 +104,7 @@ describe.each(redisClientKinds)('$name on a cluster', (kind) => {
     })
   })
 
-  it('follows a slot that has moved, and then nobody has confirmed', async () => {
+  it('follows a slot that has moved, and then no replica has confirmed', async () => {
     const { cluster } = servers
     await withCaller(kind.cluster(cluster), async (caller) => {
       const [from, to] = cluster.masters
@@ -126,7 +129,7 @@ describe('redisCaller', () => {
     ['null', null],
     ['a URL', 'redis://127.0.0.1'],
     ['options', { host: '127.0.0.1', port: 6379 }],
-    ['a client that calls back', { evalsha() {}, eval() {} }],
+    ['a client of another shape', { evalSha() {}, eval() {} }],
   ])('refuses %s and names what is allowed', (_what, client) => {
     const refused = () => redisCaller(client as unknown as RedisClient)
     expect(refused).toThrow(TidegateError)
@@ -140,6 +143,15 @@ describe('redisCaller', () => {
     const client = { options, isCluster: false, evalsha() {}, eval() {}, pipeline() {} }
     const refused = () => redisCaller(client as unknown as RedisClient)
     expect(refused).toThrow(/^client\.options(\.redisOptions)?\.stringNumbers: got true/)
+  })
+
+  it('reports a client that calls back at its first use', () => {
+    const caller = redisCaller({ evalsha() {}, eval() {} } as unknown as RedisClient)
+    for (const run of [caller.evalsha, caller.eval]) {
+      expect(() => run('script', ['key'], [])).toThrow(
+        /^evalsha and eval of the client must return a promise/,
+      )
+    }
   })
 
   it('is not misled by a type mapping of node-redis', async () => {

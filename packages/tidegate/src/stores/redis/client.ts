@@ -1,12 +1,12 @@
 /**
- * What the store needs of a Redis client, and how each client does it. The user brings the client;
- * its package is neither imported nor depended upon, only the few methods below are declared.
+ * The methods that the store needs of a Redis client, and an adapter for each client. The user
+ * passes the client; its package is not imported, only the few methods below are declared.
  *
- * The clients are used as they are: how they connect, retry and queue is up to their options. A
- * deadline, and what an error means, are not decided here.
+ * The clients' options decide how they connect, retry and queue. Deadlines and the meaning of
+ * errors are not part of this file.
  */
 
-import { invalid } from '../../errors.ts'
+import { invalid, TidegateError } from '../../errors.ts'
 
 /**
  * Integers of a reply are exact up to here, not up to 2^53 - 1: the clients read the last digit as
@@ -16,15 +16,17 @@ export const INTEGER_REPLY_MAX = 2 ** 53 - 48
 
 /** Runs scripts. With any client, integers of a reply are numbers, arrays arrays, and nil null. */
 export interface RedisCaller {
-  /** Whether keys are spread over nodes, so that the keys of a call must share a slot. */
+  /** True if keys are spread over nodes, so that the keys of a call must share a slot. */
   readonly isCluster: boolean
   /** Runs a loaded script on the node of the first key; rejects with the server's error. */
   evalsha(sha1: string, keys: readonly string[], args: readonly string[]): Promise<unknown>
   /** Runs a script by its text, which also loads it there. */
   eval(script: string, keys: readonly string[], args: readonly string[]): Promise<unknown>
+  /** True if the two functions below work. */
+  readonly canWait: boolean
   /**
-   * EVALSHA and then WAIT on the same connection: until `replicas` have what the script wrote, or
-   * for `timeoutMs`, where 0 would be for ever. Rejects if either fails, even if the script ran.
+   * EVALSHA and then WAIT on the same connection, until `replicas` have the script's writes, or for
+   * `timeoutMs`, which must not be 0. Rejects if either fails, even if the script ran.
    */
   evalshaAndWait(
     sha1: string,
@@ -33,7 +35,7 @@ export interface RedisCaller {
     replicas: number,
     timeoutMs: number,
   ): Promise<Waited>
-  /** The same with EVAL. */
+  /** `evalshaAndWait` with EVAL and the text of the script. */
   evalAndWait: RedisCaller['evalshaAndWait']
   /** On a cluster, the address of the master of a slot, as far as the client knows it. */
   nodeOfSlot?(slot: number): string | undefined
@@ -43,7 +45,7 @@ export interface RedisCaller {
 
 export interface Waited {
   readonly reply: unknown
-  /** How many replicas have what the script wrote; 0 also where nobody could be asked. */
+  /** The number of replicas with the script's writes; 0 also if no replica was asked. */
   readonly confirmed: number
 }
 
@@ -75,7 +77,7 @@ export interface NodeRedisClient {
   evalSha(sha1: string, options: NodeRedisScriptOptions): Promise<unknown>
   eval(script: string, options: NodeRedisScriptOptions): Promise<unknown>
   multi(): NodeRedisPipeline
-  /** The same client with the given types for replies; without any, they have their usual ones. */
+  /** Returns the client with the given types for replies; without any, with the usual ones. */
   withTypeMapping(mapping: Readonly<Record<string, never>>): NodeRedisClient
   /** Only in clusters: the nodes of each slot. */
   readonly slots?: ReadonlyArray<NodeRedisSlot | undefined>
@@ -102,12 +104,46 @@ interface NodeRedisScriptOptions {
   arguments: string[]
 }
 
-export type RedisClient = IoredisClient | NodeRedisClient
+/**
+ * Any other client, as an object with two functions. `Redis` of @upstash/redis has them itself.
+ *
+ * Both resolve with the server's reply: integers as numbers, arrays as arrays, nil as null. They
+ * reject if the call fails, with the server's message if there is one. They must not send a call
+ * again whose outcome is unknown, because it could be charged twice.
+ */
+export interface ScriptClient {
+  /** Runs `EVALSHA sha1 <number of keys> ...keys ...args`, on Cluster on the node of the keys. */
+  evalsha(sha1: string, keys: string[], args: string[]): Promise<unknown>
+  /** Runs `EVAL script <number of keys> ...keys ...args`, on Cluster on the node of the keys. */
+  eval(script: string, keys: string[], args: string[]): Promise<unknown>
+  /**
+   * True if it is a client of a Redis Cluster. Then all keys of a call lie in the same slot.
+   * Default: false.
+   */
+  readonly isCluster?: boolean
+  /**
+   * On Cluster: the master of a slot, by any name. Each master then has a circuit breaker of its
+   * own. Without it, one breaker serves all.
+   */
+  nodeOfSlot?(slot: number): string | undefined
+  /**
+   * Sends commands in order on one connection, and resolves with their replies. It rejects if one
+   * of them fails. Only `durability: 'replicated'` needs it.
+   */
+  pipelined?(commands: string[][]): Promise<unknown[]>
+  /** Closes the connection and opens another one. Called if the server is not the master. */
+  reconnect?(): void
+}
+
+export type RedisClient = IoredisClient | NodeRedisClient | ScriptClient
 
 export function redisCaller(client: RedisClient): RedisCaller {
   if (isIoredis(client)) return ioredisCaller(client)
   if (isNodeRedis(client)) return nodeRedisCaller(client)
-  const allowed = 'a client of ioredis or of redis (node-redis), version 5 or later'
+  if (isScriptClient(client)) return scriptCaller(client)
+  const allowed =
+    'a client of ioredis or of redis (node-redis), version 5 or later, ' +
+    'or an object with evalsha(sha1, keys, args) and eval(script, keys, args)'
   throw invalid('invalid-option', { path: 'client', value: client, allowed })
 }
 
@@ -120,6 +156,10 @@ function isIoredis(client: unknown): client is IoredisClient {
 
 function isNodeRedis(client: unknown): client is NodeRedisClient {
   return hasMethods(client, ['evalSha', 'eval', 'multi', 'withTypeMapping'])
+}
+
+function isScriptClient(client: unknown): client is ScriptClient {
+  return hasMethods(client, ['evalsha', 'eval'])
 }
 
 /** Clusters and Sentinel clients find another server by themselves. */
@@ -155,6 +195,7 @@ function ioredisCaller(client: IoredisClient): RedisCaller {
     }
   return {
     isCluster: client.isCluster,
+    canWait: true,
     evalsha,
     eval: run,
     evalshaAndWait: followingRedirects(evalsha, andWait('evalsha')),
@@ -167,25 +208,22 @@ function ioredisCaller(client: IoredisClient): RedisCaller {
 
 /**
  * Lets the commands of one moment go out in one write, which the client does not do by itself: each
- * write is a call of the system, and costs as much as a small command. The first goes at once, so
- * that the server has something to do, and one that is alone does not wait for company.
+ * write is a system call, and costs as much as a small command.
  *
  * On a cluster there are many, one for each slot. To a single server there are few, and sent one by
  * one they let it work on the first while the last is being written.
  */
 function gatherer(client: IoredisClient): () => void {
   if (!client.isCluster) return () => undefined
-  let calls = 0
-  let corked: IoredisStream[] = []
+  let corked: IoredisStream[] | undefined
   const release = () => {
-    calls = 0
-    for (const stream of corked) stream.uncork()
-    corked = []
+    for (const stream of corked ?? []) stream.uncork()
+    corked = undefined
   }
   return () => {
-    calls++
-    if (calls === 1) process.nextTick(release)
-    if (calls !== 2) return
+    if (corked !== undefined) return
+    corked = []
+    process.nextTick(release)
     for (const { stream } of client.nodes?.('master') ?? []) {
       if (typeof stream?.cork !== 'function') continue
       stream.cork()
@@ -217,16 +255,49 @@ function nodeRedisCaller(given: NodeRedisClient): RedisCaller {
   const isCluster = hasMethods(given, ['nodeClient'])
   return {
     isCluster,
+    canWait: true,
     ...(isCluster ? { nodeOfSlot: (slot) => given.slots?.[slot]?.master.address } : {}),
     evalsha,
     eval: run,
     evalshaAndWait: followingRedirects(evalsha, andWait('evalSha')),
     evalAndWait: followingRedirects(run, andWait('eval')),
-    // The server hangs up, and the client connects anew as it does whenever that happens.
+    // The server closes the connection, and the client reconnects as it always does.
     ...(isNodeRedisSingle(given) && {
       reconnect: () => void given.sendCommand(['QUIT']).catch(() => undefined),
     }),
   }
+}
+
+function scriptCaller(client: ScriptClient): RedisCaller {
+  // With copies, as the client may write to the arrays that it declares.
+  const evalsha: RedisCaller['evalsha'] = (sha1, keys, args) =>
+    promised(client.evalsha(sha1, [...keys], [...args]))
+  const run: RedisCaller['eval'] = (script, keys, args) =>
+    promised(client.eval(script, [...keys], [...args]))
+  const andWait =
+    (command: 'EVAL' | 'EVALSHA'): RedisCaller['evalshaAndWait'] =>
+    async (script, keys, args, replicas, timeoutMs) => {
+      const call = [command, script, String(keys.length), ...keys, ...args]
+      const wait = ['WAIT', String(replicas), String(timeoutMs)]
+      return waited(await client.pipelined?.([call, wait]))
+    }
+  return {
+    isCluster: client.isCluster === true,
+    canWait: typeof client.pipelined === 'function',
+    evalsha,
+    eval: run,
+    evalshaAndWait: followingRedirects(evalsha, andWait('EVALSHA')),
+    evalAndWait: followingRedirects(run, andWait('EVAL')),
+    ...(client.nodeOfSlot && { nodeOfSlot: (slot) => client.nodeOfSlot?.(slot) }),
+    ...(client.reconnect && { reconnect: () => client.reconnect?.() }),
+  }
+}
+
+/** Old clients have functions of these names that take a callback. */
+function promised(reply: unknown): Promise<unknown> {
+  if (reply instanceof Object && 'then' in reply) return Promise.resolve(reply)
+  const message = 'evalsha and eval of the client must return a promise'
+  throw new TidegateError('store-misconfigured', message)
 }
 
 /** Copies, as the client declares arrays that it may write to. */
@@ -235,8 +306,8 @@ function scriptOptions(keys: readonly string[], args: readonly string[]): NodeRe
 }
 
 /**
- * Neither client follows a redirection within a pipeline. The script was refused then, so it is run
- * again in the way that they do follow, and learn the new place by; nobody has confirmed it.
+ * Neither client follows a redirection within a pipeline. The script was refused then, so it runs
+ * again by a plain call, whose redirection they follow. No replica has confirmed it.
  */
 function followingRedirects(
   evalsha: RedisCaller['evalsha'],

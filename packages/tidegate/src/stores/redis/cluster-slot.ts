@@ -1,4 +1,4 @@
-/** The slot of a key on Redis Cluster: CRC-16 (XMODEM) of it, or of what stands in braces. */
+/** The slot of a key on Redis Cluster: CRC-16 (XMODEM) of it, or of its hash tag. */
 
 export const SLOTS = 16_384
 

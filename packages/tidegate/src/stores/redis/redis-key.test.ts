@@ -1,6 +1,7 @@
+import { hash } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
-import { fc } from '../../../../../test/fast-check.ts'
-import { RedisKeys } from './redis-key.ts'
+import { fc } from '../../../../../test/support/fast-check.ts'
+import { RedisKeys, redisKey } from './redis-key.ts'
 
 const keys = new RedisKeys('tg')
 
@@ -69,6 +70,11 @@ describe('the key of a counter', () => {
     )
   })
 
+  it('is made of the UTF-16 code units of a text that is not well formed', () => {
+    const bytes = Buffer.from('\uffffone\ud800', 'utf16le')
+    expect(redisKey('tg', 'one\ud800')).toBe(`tg${hash('sha1', bytes, 'base64url').slice(0, 12)}`)
+  })
+
   it('is the same again after many others, and in another process', () => {
     const before = keyOf('name', 'key')
     for (let at = 0; at < 100_000; at++) keyOf('many', `${at}`)
@@ -80,7 +86,7 @@ describe('the key of a counter', () => {
     const own = new RedisKeys('tg')
     const scope = own.scope('name', 'tokenBucket')
     const askForAll = () => {
-      for (let at = 0; at < 10_000; at++) own.in(scope, `user:${at}`)
+      for (let at = 0; at < 10_000; at++) own.of('name', 'tokenBucket', `user:${at}`)
     }
     askForAll()
     expect(scope.young.size).toBe(0)

@@ -1,12 +1,13 @@
 /**
  * From a counter to its key in Redis: the prefix and a digest of fixed length. Nothing that a
  * client supplies reaches a key raw, so that no text can change its slot, look like another key, or
- * make it long.
+ * make it long. On a cluster, a hash tag before the digest names its bucket, which the digest
+ * decides.
  */
 
-import { hash } from 'node:crypto'
 import type { AlgorithmName } from '../../algorithms/algorithm.ts'
 import type { Counter } from '../store.ts'
+import { sha1 } from './scripts/sha1.ts'
 
 /**
  * 72 bits: with a hundred million keys at a time, the chance that any two share a counter is one in
@@ -15,16 +16,15 @@ import type { Counter } from '../store.ts'
 const DIGEST_LENGTH = 12
 
 /**
- * A digest takes five times as long as a look-up. Two generations of this many keys are kept, some
- * 150 bytes each: the keys in use are found in the younger, and the older is dropped when that is
- * full.
+ * A digest takes five times as long as a look-up. Two generations of this many keys are kept, about
+ * 150 bytes each: keys in use are in the younger, and the older is dropped when that is full.
  */
 const GENERATION_KEYS_MAX = 32_768
 
 /**
- * A key is kept from the second time on that it comes, so that a flood of keys that come once takes
- * no memory and drops nothing of use. So many are recognised, 4 bytes each, in sets of some: with a
- * single place for each, two that share it would put each other out for ever.
+ * A key is kept from its second use on, so that a flood of keys that are used once takes no memory
+ * and evicts nothing. `SEEN_MAX` keys are recognised, 4 bytes each, in sets of `SEEN_SET`: with a
+ * single place per set, two keys in it would evict each other forever.
  */
 const SEEN_MAX = 2 ** 16
 const SEEN_SET = 4
@@ -32,12 +32,15 @@ const SEEN_SET = 4
 /** An odd number near 2^32 divided by the golden ratio, as hash tables use it. */
 const SPREAD = 0x9e3779b1
 
+/** The characters of a digest by their values: https://www.rfc-editor.org/rfc/rfc4648#section-5 */
+const CHARACTERS = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_'
+
 /** Names of limits are few. If they are made up without end, keys of more are not kept. */
 const SCOPES_MAX = 1_024
 
 /** The keys of the counters of one limit that are known. */
 export interface KeyScope {
-  /** What the texts of its counters begin with. */
+  /** The prefix of the texts of its counters. */
   readonly start: string
   readonly isKept: boolean
   young: Map<string, string>
@@ -46,23 +49,38 @@ export interface KeyScope {
 
 export class RedisKeys {
   readonly #prefix: string
+  /** The tags of the buckets; none on a single server. */
+  readonly #tags: readonly string[]
   readonly #scopes = new Map<string, KeyScope>()
+  /** The scope of the last counter: most stores have one limit. */
+  #last:
+    | { readonly name: string; readonly algorithm: AlgorithmName; readonly scope: KeyScope }
+    | undefined
   /** In the younger generation of all scopes. */
   #youngCount = 0
   /** Parts of digests, each where another part leads to. */
   readonly #seen = new Int32Array(SEEN_MAX)
 
-  constructor(prefix: string) {
+  constructor(prefix: string, tags: readonly string[] = []) {
     this.#prefix = prefix
+    this.#tags = tags
   }
 
   ofCounter({ name, limit, key, within }: Counter): string {
-    return this.of(name, limit.algorithm, key, within)
+    const { algorithm } = limit
+    if (within !== undefined) return this.of(name, algorithm, key, within)
+    const last = this.#last
+    if (last?.name === name && last.algorithm === algorithm) {
+      return this.#find(last.scope, key, key, undefined)
+    }
+    const scope = this.scope(name, algorithm)
+    this.#last = { name, algorithm, scope }
+    return this.#find(scope, key, key, undefined)
   }
 
   of(name: string, algorithm: AlgorithmName, key: string, within?: string): string {
-    if (within === undefined) return this.in(this.scope(name, algorithm), key)
-    // In a scope of its own; the length tells where the first part ends.
+    if (within === undefined) return this.#find(this.scope(name, algorithm), key, key, undefined)
+    // In a scope of its own; the length separates the two parts.
     const scope = this.#scopeOf(`within\0${algorithm}\0${name}\0`, `${algorithm}\0${name}\0`)
     return this.#find(scope, `${within.length}:${within}${key}`, key, within)
   }
@@ -73,16 +91,11 @@ export class RedisKeys {
     return this.#scopeOf(start, start)
   }
 
-  /** The same as `of`, without the time that it takes to find the scope. */
-  in(scope: KeyScope, key: string): string {
-    return this.#find(scope, key, key, undefined)
-  }
-
   #find(scope: KeyScope, label: string, key: string, within: string | undefined): string {
     const known = scope.young.get(label)
     if (known !== undefined) return known
     const old = scope.old.get(label)
-    const made = old ?? redisKey(this.#prefix, scope.start + key, within)
+    const made = old ?? redisKey(this.#prefix, scope.start + key, within, this.#tags)
     if (!scope.isKept || (old === undefined && !this.#isSeen(made))) return made
     if (this.#youngCount >= GENERATION_KEYS_MAX) this.#age()
     scope.young.set(label, made)
@@ -107,22 +120,22 @@ export class RedisKeys {
     this.#youngCount = 0
   }
 
-  /** Whether a key has come lately; it has from now on. One of millions is taken for another. */
+  /** True if a key was used lately, and marks it as used. Collisions are one in millions. */
   #isSeen(key: string): boolean {
     const seen = this.#seen
-    // Some characters have the same six bits, so that they have to be spread.
+    // Spread, because some characters have the same six bits.
     const place = Math.imul(bitsOf(key, key.length - 5, 5), SPREAD) >>> 16
     const first = (place * SEEN_SET) % SEEN_MAX
     const part = bitsOf(key, key.length - DIGEST_LENGTH, 5)
     for (let at = first; at < first + SEEN_SET; at++) if (seen[at] === part) return true
-    // The one that came first of the set makes room.
+    // Evicts the oldest key of the set.
     seen.copyWithin(first, first + 1, first + SEEN_SET)
     seen[first + SEEN_SET - 1] = part
     return false
   }
 }
 
-/** Bits of some characters of a digest, six of each. */
+/** Six bits of each of `length` characters of a digest. */
 function bitsOf(key: string, from: number, length: number): number {
   let bits = 0
   for (let at = from; at < from + length; at++) bits = (bits << 6) | (key.charCodeAt(at) & 63)
@@ -130,13 +143,34 @@ function bitsOf(key: string, from: number, length: number): number {
 }
 
 /** Counters within the same text have the same hash tag, and so lie in the same slot. */
-export function redisKey(prefix: string, text: string, within?: string): string {
-  const tag = within === undefined ? '' : `{${digest(within)}}`
-  return prefix + tag + digest(text)
+export function redisKey(
+  prefix: string,
+  text: string,
+  within?: string,
+  tags: readonly string[] = [],
+): string {
+  const own = digest(text)
+  if (within !== undefined) return `${prefix}{${digest(within)}}${own}`
+  return prefix + bucketTag(own, tags) + own
+}
+
+/** The tag of the bucket that the first 12 bits of a digest decide. */
+function bucketTag(digest: string, tags: readonly string[]): string {
+  if (tags.length === 0) return ''
+  const bits =
+    CHARACTERS.indexOf(digest[0] as string) * 64 + CHARACTERS.indexOf(digest[1] as string)
+  return tags[(bits * tags.length) >> 12] as string
 }
 
 /** UTF-8 has one text for all lone surrogates, so of these the UTF-16 code units are taken. */
 function digest(text: string): string {
-  const bytes = text.isWellFormed() ? text : Buffer.from(`\uffff${text}`, 'utf16le')
-  return hash('sha1', bytes, 'base64url').slice(0, DIGEST_LENGTH)
+  return sha1(text.isWellFormed() ? text : utf16Bytes(`\uffff${text}`)).slice(0, DIGEST_LENGTH)
+}
+
+/** The lower byte of each code unit first. */
+function utf16Bytes(text: string): Uint8Array {
+  const bytes = new Uint8Array(text.length * 2)
+  const view = new DataView(bytes.buffer)
+  for (let at = 0; at < text.length; at++) view.setUint16(at * 2, text.charCodeAt(at), true)
+  return bytes
 }

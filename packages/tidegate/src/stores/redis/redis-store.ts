@@ -1,55 +1,48 @@
 /**
- * The Redis store: the same decisions as the memory store, shared by any number of processes. A
- * group is judged by one script, which Redis runs without anything in between; time is the
- * server's.
+ * The Redis store: the same decisions as the memory store, shared by any number of processes. One
+ * script decides about a group, which Redis runs without interruption; time is the server's.
  *
- * It rejects with the reason if a call fails, and if the server is silent for `timeoutMs`; what a
- * failure means for a request is its caller's decision. The client is the user's: it is neither
- * opened nor closed here.
+ * It rejects with the reason if a call fails, and if the server is silent for `timeoutMs`. The
+ * caller decides what a failure means for a request. The user opens and closes the client.
  *
  * `bounded` gives each guard a view with bounds and a queue of its own. All views of a store share
- * its client, its keys and its notion of time.
+ * its client, its keys and its time.
  */
 
-import type { Limit } from '../../algorithms/limit.ts'
 import type { Clock } from '../../clock.ts'
 import type { Decision } from '../../decision.ts'
 import { invalid, TidegateError } from '../../errors.ts'
-import { checkOneOf, checkOptions, checkWhole } from '../../policy/options.ts'
+import { checkBoolean, checkOneOf, checkOptions, checkWhole } from '../../options.ts'
+import { frontStore } from '../front-store.ts'
 import type {
   Adjustment,
-  CallBounds,
+  Callback,
   Charge,
   ChargeMode,
   Counter,
-  Receiver,
   Store,
-  StoreTimes,
+  StoreCapabilities,
 } from '../store.ts'
-
-import { PlainCharge, type Waiting } from './batch.ts'
-import { type RedisCaller, type RedisClient, redisCaller } from './client.ts'
+import { BUCKETS_DEFAULT, BUCKETS_MAX, bucketTags } from './buckets.ts'
+import { type RedisCaller, type RedisClient, redisCaller, type ScriptClient } from './client.ts'
 import { slotOf } from './cluster-slot.ts'
-import { Dispatch } from './dispatch.ts'
-import { Readiness } from './readiness.ts'
+import { newPipeline, type Pipeline, type Replication } from './pipeline/pipeline.ts'
 import { RedisKeys } from './redis-key.ts'
-import { RoundTrip } from './round-trip.ts'
-import { decisionAt, LimitArgs, type ScriptCall, unconfirmed } from './script-call.ts'
-import { type RunnerOptions, ScriptRunner } from './script-runner.ts'
-import { adjustScript, heartbeatScript, resetScript } from './scripts.generated.ts'
+import { decisionAt, LimitArgs, unconfirmed } from './scripts/script-arguments.ts'
+import { adjustScript, heartbeatScript, resetScript } from './scripts/scripts.generated.ts'
 import { ServerTime } from './server-time.ts'
 
-export type { RedisClient } from './client.ts'
+export type { RedisClient, ScriptClient } from './client.ts'
 
 export interface RedisStoreOptions {
-  /** What all keys begin with. Default: `tg`. */
+  /** The prefix of all keys. Default: `tg`. */
   readonly prefix?: string
   /**
    * `replicated` waits after every charge until replicas have it, and marks decisions that they did
    * not confirm in time as degraded. Default: `memory`, as Redis itself answers.
    */
   readonly durability?: Durability
-  /** With `replicated`: how many replicas are to confirm. Default: 1. */
+  /** With `replicated`: how many replicas must confirm. Default: 1. */
   readonly replicas?: number
   /** With `replicated`: how long to wait for them. Default: 10. */
   readonly replicasTimeoutMs?: number
@@ -58,6 +51,18 @@ export interface RedisStoreOptions {
    * 1,000.
    */
   readonly timeoutMs?: number
+  /**
+   * False sends the first call at once, instead of after two probes that wait for the connection
+   * and measure the round trip. For a client over HTTP and a store that lives for one request; set
+   * `deadlineMs` of the limiter with it. Default: true.
+   */
+  readonly probes?: boolean
+  /**
+   * On Redis Cluster: how many slots the keys share, so that one command charges many of them. All
+   * processes need the same number: a change resets all counters. At least ten for each
+   * master keep the masters evenly loaded. 0 gives every key a slot of its own. Default: 32.
+   */
+  readonly buckets?: number
   /** For tests: time instead of the server's. */
   readonly clock?: Clock
 }
@@ -66,7 +71,10 @@ export const durabilities = ['memory', 'replicated'] as const
 
 export type Durability = (typeof durabilities)[number]
 
-const known = ['prefix', 'durability', 'replicas', 'replicasTimeoutMs', 'timeoutMs', 'clock']
+const known = [
+  ...['prefix', 'durability', 'replicas', 'replicasTimeoutMs', 'timeoutMs', 'probes', 'buckets'],
+  'clock',
+]
 
 const PREFIX_DEFAULT = 'tg'
 
@@ -76,14 +84,22 @@ const PREFIX = /^[A-Za-z0-9_.:-]{1,32}$/
 /** Long enough for a slow server; guards set a shorter time for decisions. */
 const TIMEOUT_MS_DEFAULT = 1_000
 
-/** Calls without a guard that wait to be sent, 600 bytes each. */
-const WAITING_MAX = 50_000
-
 /** So that the answer still comes within the 15 ms that a decision may take. */
 const REPLICAS_TIMEOUT_MS_DEFAULT = 10
 
 const DURATION_MS_MAX = 60_000
 
+/**
+ * A store in Redis, whose counters all processes share. `client` is any object with `evalsha` and
+ * `eval`. It stays the caller's to close.
+ */
+// An overload of its own, so that the functions of an object literal need no types.
+export function redisStore(client: ScriptClient, options?: RedisStoreOptions): Store
+/**
+ * A store in Redis, whose counters all processes share. `client` is a connected client of ioredis
+ * or node-redis. It stays the caller's to close.
+ */
+export function redisStore(client: RedisClient, options?: RedisStoreOptions): Store
 export function redisStore(client: RedisClient, options: RedisStoreOptions = {}): Store {
   checkOptions(options, 'redisStore', known)
   const { prefix = PREFIX_DEFAULT, timeoutMs = TIMEOUT_MS_DEFAULT, clock } = options
@@ -92,28 +108,33 @@ export function redisStore(client: RedisClient, options: RedisStoreOptions = {})
     throw invalid('invalid-option', { path: 'redisStore.prefix', value: prefix, allowed })
   }
   checkWhole(timeoutMs, 'redisStore.timeoutMs', 1, DURATION_MS_MAX)
-  const replication = replicationOf(options)
+  const { buckets = BUCKETS_DEFAULT } = options
+  checkWhole(buckets, 'redisStore.buckets', 0, BUCKETS_MAX)
+  const probes = options.probes === undefined || checkBoolean(options.probes, 'redisStore.probes')
   const caller = redisCaller(client)
+  const replication = replicationOf(options, caller)
   const time = new ServerTime(clock)
-  const roundTrip = new RoundTrip()
-  const readiness = new Readiness(caller, roundTrip, time, prefix)
-  const keys = new RedisKeys(prefix)
-  const shared = { caller, replication, prefix, keys, time, roundTrip, readiness }
-  return new Redis(shared, timeoutMs, undefined)
+  const pipeline = newPipeline({
+    caller,
+    replication,
+    time,
+    probes,
+    prefix,
+    deadlineMs: timeoutMs,
+  })
+  const keys = new RedisKeys(prefix, caller.isCluster ? bucketTags(buckets) : [])
+  return new Redis({ caller, prefix, keys, time }, pipeline)
 }
 
-/** Everything that the views of a store have in common. */
+/** What the views of a store share. */
 interface Shared {
   readonly caller: RedisCaller
-  readonly replication: RunnerOptions['replication']
   readonly prefix: string
   readonly keys: RedisKeys
   readonly time: ServerTime
-  readonly roundTrip: RoundTrip
-  readonly readiness: Readiness
 }
 
-function replicationOf(options: RedisStoreOptions): RunnerOptions['replication'] {
+function replicationOf(options: RedisStoreOptions, { canWait }: RedisCaller): Replication {
   const { durability = 'memory', replicas, replicasTimeoutMs } = options
   checkOneOf(durability, 'redisStore.durability', durabilities)
   if (durability === 'memory') {
@@ -123,6 +144,10 @@ function replicationOf(options: RedisStoreOptions): RunnerOptions['replication']
       throw invalid('invalid-option', { path: `redisStore.${name}`, value, allowed })
     }
     return undefined
+  }
+  if (!canWait) {
+    const allowed = 'memory, unless the client has pipelined(commands)'
+    throw invalid('invalid-option', { path: 'redisStore.durability', value: durability, allowed })
   }
   return {
     replicas: checkWhole(replicas ?? 1, 'redisStore.replicas', 1, 16),
@@ -137,133 +162,80 @@ function replicationOf(options: RedisStoreOptions): RunnerOptions['replication']
 
 class Redis implements Store {
   readonly isRemote = true
-  readonly canLease = true
-  readonly shardOf?: (counter: Counter) => string
-  readonly #shared: Shared
-  readonly #runner: ScriptRunner
+  readonly front = frontStore
+  readonly capabilities: StoreCapabilities
+  readonly #prefix: string
   readonly #keys: RedisKeys
   readonly #time: ServerTime
   readonly #isCluster: boolean
-  readonly #dispatch: Dispatch
-  /** How long calls wait for the first answer; undefined once that is settled. */
-  #connectMs: number | undefined
-  #connecting: Promise<void> | undefined
+  readonly #pipeline: Pipeline
 
-  constructor(shared: Shared, deadlineMs: number | undefined, bounds: CallBounds | undefined) {
-    const { caller, replication, roundTrip, keys, time } = shared
-    this.#shared = shared
-    this.#runner = new ScriptRunner(caller, { deadlineMs, roundTrip, replication })
+  constructor(shared: Shared, pipeline: Pipeline) {
+    const { caller, prefix, keys, time } = shared
+    this.#prefix = prefix
     this.#keys = keys
     this.#time = time
     this.#isCluster = caller.isCluster
-    this.#connectMs = bounds?.connectMs
-    const queue = { queueMs: bounds?.queueMs, queueMax: bounds?.queueMax ?? WAITING_MAX }
-    const isShut = bounds !== undefined
-    this.#dispatch = new Dispatch(this.#runner, time, caller.isCluster, queue, isShut)
+    this.#pipeline = pipeline
     const { nodeOfSlot } = caller
-    if (nodeOfSlot !== undefined) {
-      this.shardOf = (counter) => nodeOfSlot(slotOf(this.#keys.ofCounter(counter))) ?? ''
+    this.capabilities = {
+      leases: true,
+      heartbeat: (id, lifetimeMs) => this.#heartbeat(id, lifetimeMs),
+      ready: async (timeoutMs = TIMEOUT_MS_DEFAULT) =>
+        pipeline.ready(checkWhole(timeoutMs, 'ready', 1, DURATION_MS_MAX)),
+      bounded: (bounds) => new Redis(shared, pipeline.bounded(bounds)),
+      times: () => pipeline.times(),
+      ...(caller.isCluster && {
+        sameShard: (group) => isOneSlot(group.map((counter) => keys.ofCounter(counter))),
+      }),
+      ...(nodeOfSlot !== undefined && {
+        shardOf: (counter) => nodeOfSlot(slotOf(keys.ofCounter(counter))) ?? '',
+      }),
     }
   }
 
-  bounded(bounds: CallBounds): Store {
-    return new Redis(this.#shared, bounds.deadlineMs, bounds)
-  }
-
-  times(): StoreTimes {
-    return { roundTripMs: this.#shared.roundTrip.ms, deadlineMs: this.#runner.deadlineMs }
-  }
-
-  ready(timeoutMs = TIMEOUT_MS_DEFAULT): Promise<void> {
-    return this.#shared.readiness.wait(checkWhole(timeoutMs, 'ready', 1, DURATION_MS_MAX))
-  }
-
-  charger(name: string, limit: Limit): (key: string, cost: number) => Promise<Decision> {
-    const tell = this.teller(name, limit)
-    return (key, cost) => new Promise((resolve, reject) => tell(key, cost, { resolve, reject }))
-  }
-
-  teller(name: string, limit: Limit): (key: string, cost: number, receiver: Receiver) => void {
-    const scope = this.#keys.scope(name, limit.algorithm)
-    return (text, cost, receiver) => {
-      const key = this.#keys.in(scope, text)
-      this.#push(new PlainCharge(key, limit, cost, receiver), key)
-    }
+  chargeOne(counter: Counter, cost: number, done: Callback): undefined {
+    this.#pipeline.send(this.#keys.ofCounter(counter), counter.limit, cost, done)
   }
 
   charge(group: readonly Charge[], mode: ChargeMode): Promise<readonly Decision[]> {
     return new Promise((resolve, reject) => {
       const [first] = group
       if (group.length === 1 && mode === 'all' && first !== undefined && !first.hold) {
-        const key = this.#keys.ofCounter(first)
-        const { limit, cost } = first
-        const receiver = { resolve: (decision: Decision) => resolve([decision]), reject }
-        this.#push(new PlainCharge(key, limit, cost, receiver), key)
+        this.chargeOne(first, first.cost, { resolve: (decision) => resolve([decision]), reject })
         return
       }
-      const keys = this.#keysOf(group)
-      this.#push({ keys, group, mode, resolve, reject }, keys[0] as string)
+      this.#pipeline.sendGroup(this.#keysOf(group), group, mode, { resolve, reject })
     })
   }
 
   async adjust(group: readonly Adjustment[]): Promise<readonly Decision[]> {
     const limits = new LimitArgs()
     const keys = this.#keysOf(group)
-    const adjustments = group.flatMap(({ limit, units, release = '' }) => [
+    const adjustments = group.flatMap(({ limit, units, release = '', renews }) => [
       limits.numberOf(limit),
       String(units),
-      release,
+      renews?.id ?? release,
+      String(renews?.ttlMs ?? 0),
     ])
     const args = [this.#time.argument(), ...limits.write(this.#time.now()), ...adjustments]
-    const { reply, isConfirmed } = await this.#run({ script: adjustScript, keys, args })
+    const { reply, isConfirmed } = await this.#pipeline.run({ script: adjustScript, keys, args })
     this.#time.learn(reply)
     const decisions = group.map(({ limit }, at) => decisionAt(reply, at, limit))
     return isConfirmed ? decisions : decisions.map(unconfirmed)
   }
 
   async reset(group: readonly Counter[]): Promise<void> {
-    await this.#run({ script: resetScript, keys: this.#keysOf(group), args: [] })
+    await this.#pipeline.run({ script: resetScript, keys: this.#keysOf(group), args: [] })
   }
 
-  async heartbeat(id: string, lifetimeMs: number): Promise<number> {
-    const keys = [`${this.#shared.prefix}nodes`]
-    const call = { script: heartbeatScript, keys, args: [id, String(lifetimeMs)] }
-    return Number((await this.#run(call)).reply)
-  }
-
-  liesTogether(group: readonly Counter[]): boolean {
-    return !this.#isCluster || isOneSlot(group.map((counter) => this.#keys.ofCounter(counter)))
-  }
-
-  /** The client is the user's, who closes it. */
+  /** The caller closes the client. */
   close(): void {}
 
-  #push(waiting: Waiting, key: string): void {
-    this.#dispatch.push(waiting, key)
-    if (this.#connectMs !== undefined) this.#connecting ??= this.#connect(this.#connectMs)
-  }
-
-  /** On first use, calls wait in their lanes until the servers have answered once. */
-  async #connect(connectMs: number): Promise<void> {
-    try {
-      const { readiness } = this.#shared
-      if (!readiness.isSettled) await readiness.firstUse(connectMs)
-    } catch (error) {
-      this.#dispatch.rejectAll(error)
-    }
-    this.#connectMs = undefined
-    this.#dispatch.open()
-  }
-
-  async #run(call: ScriptCall): Promise<{ reply: unknown; isConfirmed: boolean }> {
-    if (this.#connectMs !== undefined) {
-      this.#connecting ??= this.#connect(this.#connectMs)
-      await this.#connecting
-    }
-    return new Promise((resolve, reject) => {
-      const onReply = (reply: unknown, isConfirmed: boolean) => resolve({ reply, isConfirmed })
-      this.#runner.run(call, { onReply, onError: reject })
-    })
+  async #heartbeat(id: string, lifetimeMs: number): Promise<number> {
+    const keys = [`${this.#prefix}nodes`]
+    const call = { script: heartbeatScript, keys, args: [id, String(lifetimeMs)] }
+    return Number((await this.#pipeline.run(call)).reply)
   }
 
   #keysOf(group: readonly Counter[]): string[] {
@@ -282,7 +254,7 @@ function isOneSlot(keys: readonly string[]): boolean {
 function refuseSpread(keys: readonly string[]): void {
   if (isOneSlot(keys)) return
   const message =
-    'on Redis Cluster, the limits of one limiter must lie together: name the limit that the ' +
+    'on Redis Cluster, the limits of one group must be in one slot: name the limit that the ' +
     "others belong to, such as within: 'org'"
   throw new TidegateError('wrong-use', message)
 }

@@ -1,10 +1,10 @@
 /**
- * The server's time, as far as this process can tell. Decisions are made by the server's own; this
- * is only for the windows of calendars, which the server cannot compute and gets from here.
+ * This process's estimate of the server's time. Decisions use the server's own time. The estimate
+ * is only for the windows of calendars, which the server cannot compute and gets as arguments.
  */
 
 import { type Clock, systemClock } from '../../clock.ts'
-import { SERVER_TIME } from './script-call.ts'
+import { SERVER_TIME } from './scripts/script-arguments.ts'
 
 export class ServerTime {
   readonly #testClock: Clock | undefined
@@ -19,12 +19,12 @@ export class ServerTime {
     return this.#testClock?.now() ?? systemClock.now() + this.#offsetMs
   }
 
-  /** What the scripts take as time: their own, or that of a test. */
+  /** The time argument of the scripts: the server's own, or that of a test. */
   argument(): string {
     return this.#testClock === undefined ? SERVER_TIME : String(Math.floor(this.#testClock.now()))
   }
 
-  /** From a reply that begins with its time. */
+  /** Learns from a reply that begins with the server's time. */
   learn(reply: unknown): void {
     if (Array.isArray(reply)) this.set(Number(reply[0]))
   }

@@ -1,4 +1,4 @@
-/** The connections to one server: opened as they are needed, used again, given up when idle. */
+/** The connections to one server: opened on demand, reused, and closed when idle. */
 
 import { connect as connectPlain, isIP, type Socket } from 'node:net'
 import {
@@ -8,13 +8,13 @@ import {
   createSecureContext,
   type SecureContext,
 } from 'node:tls'
+import type { OutgoingRequest } from './request-writer.ts'
 import {
-  type AnswerHandler,
   Connection,
   type ConnectionOwner,
   type ConnectionTimeouts,
-} from './connection.ts'
-import type { OutgoingRequest } from './request-writer.ts'
+  type ResponseHandler,
+} from './upstream-connection.ts'
 
 export interface PoolOptions {
   readonly origin: URL
@@ -27,32 +27,36 @@ export interface PoolTls {
   readonly ca: Buffer | undefined
   readonly cert: Buffer | undefined
   readonly key: Buffer | undefined
-  /** Whose certificate is expected. */
+  /** The name that the certificate must have. */
   readonly serverName: string
 }
 
 /**
- * What all plain connections read into, one after the other: what is to stay is copied. Else a
- * buffer would be made for every answer, large enough for any.
+ * All plain connections read into this buffer, and copy the bytes that they keep. Otherwise Node
+ * would allocate 64 KB for each response.
  */
-const pieceBuffer = Buffer.allocUnsafeSlow(64 * 1_024)
+const readBuffer = Buffer.allocUnsafeSlow(64 * 1_024)
 
-/** Of connections that have vanished without a word. */
+/** Detects servers that vanished without closing the connection. */
 const KEEP_ALIVE_PROBE_MS = 60_000
 
-/** Times are kept to within an eighth. */
-const LOOKS_PER_TIMEOUT = 8
-const LOOK_INTERVAL_MS_MIN = 5
-const LOOK_INTERVAL_MS_MAX = 500
+/** Timeouts are accurate to an eighth. */
+const CHECKS_PER_TIMEOUT = 8
+
+/** Timeouts below 40 ms exist only in tests. */
+const CHECK_INTERVAL_MS_MIN = 5
+
+/** Also bounds how much longer an idle connection is kept than its server allows. */
+const CHECK_INTERVAL_MS_MAX = 500
 
 export class ConnectionPool implements ConnectionOwner {
   readonly timeouts: ConnectionTimeouts
   readonly #options: PoolOptions
   readonly #connections = new Set<Connection>()
-  /** The one that was used last is the next to be used, so that those too many become idle. */
+  /** The last one is reused first, so that superfluous connections time out. */
   readonly #idle: Connection[] = []
-  #looking: NodeJS.Timeout | undefined
-  /** With it the next handshake is shorter. */
+  #timer: NodeJS.Timeout | undefined
+  /** Shortens the next handshake. */
   #session: Buffer | undefined
   #context: SecureContext | undefined
   #isDestroyed = false
@@ -62,16 +66,16 @@ export class ConnectionPool implements ConnectionOwner {
     this.timeouts = options.timeouts
   }
 
-  /** The connection that it travels on, to pause, resume or abort. */
-  send(request: OutgoingRequest, handler: AnswerHandler): Connection {
-    // Who switches protocols keeps the connection, and reads from it in another way.
-    const connection = (request.upgrade === undefined && this.#takeIdle()) || this.#open(request)
+  /** Returns the connection that carries the request, to pause, resume or abort it. */
+  send(request: OutgoingRequest, handler: ResponseHandler): Connection {
+    // A tunnel keeps its connection, and reads it as a stream.
+    const connection = (request.upgrade === undefined && this.#idle.pop()) || this.#open(request)
     connection.send(request, handler)
     return connection
   }
 
-  /** The same, on a new connection. */
-  sendApart(request: OutgoingRequest, handler: AnswerHandler): Connection {
+  /** Like `send`, without reusing a connection. */
+  sendOnNewConnection(request: OutgoingRequest, handler: ResponseHandler): Connection {
     const connection = this.#open(request)
     connection.send(request, handler)
     return connection
@@ -84,32 +88,28 @@ export class ConnectionPool implements ConnectionOwner {
     }
   }
 
-  hasBecomeIdle(connection: Connection): void {
+  onIdle(connection: Connection): void {
     if (this.#isDestroyed) connection.destroy()
     else this.#idle.push(connection)
   }
 
-  hasGone(connection: Connection): void {
+  onClosed(connection: Connection): void {
     this.#connections.delete(connection)
     const at = this.#idle.indexOf(connection)
     if (at !== -1) this.#idle.splice(at, 1)
     if (this.#connections.size > 0) return
-    clearInterval(this.#looking)
-    this.#looking = undefined
-  }
-
-  #takeIdle(): Connection | undefined {
-    return this.#idle.pop()
+    clearInterval(this.#timer)
+    this.#timer = undefined
   }
 
   #open(request: OutgoingRequest): Connection {
     const connection = new Connection(this)
     this.#connections.add(connection)
-    this.#looking ??= setInterval(() => this.#look(), lookIntervalMs(this.timeouts)).unref()
+    this.#timer ??= setInterval(() => this.#checkTimeouts(), checkIntervalMs(this.timeouts)).unref()
     try {
       connection.use(this.#connect(connection, request.upgrade !== undefined))
     } catch (error) {
-      // Such as certificates that are none. Whoever asks is told once it has the connection.
+      // Such as an invalid certificate. The caller gets the connection before the error.
       process.nextTick(() => connection.abort(error as Error))
     }
     return connection
@@ -125,67 +125,67 @@ export class ConnectionPool implements ConnectionOwner {
 
   #openPlain(connection: Connection, isTunnel: boolean): Socket {
     const callback = (length: number) =>
-      connection.read(pieceBuffer.subarray(0, length), length === pieceBuffer.length)
+      connection.read(readBuffer.subarray(0, length), length === readBuffer.length)
     const socket = connectPlain({
-      ...this.#place(),
-      ...(!isTunnel && { onread: { buffer: pieceBuffer, callback } }),
+      ...this.#address(),
+      ...(!isTunnel && { onread: { buffer: readBuffer, callback } }),
     })
     if (isTunnel) readEvents(socket, connection)
-    return socket.once('connect', () => connection.hasConnected())
+    return socket.once('connect', () => connection.onConnected())
   }
 
   #openTls(connection: Connection, { ca, cert, key, serverName }: PoolTls): Socket {
     const name = withoutBrackets(serverName)
     this.#context ??= createSecureContext({ ca, cert, key })
     const options: ConnectionOptions = {
-      ...this.#place(),
+      ...this.#address(),
       secureContext: this.#context,
       ALPNProtocols: ['http/1.1'],
-      // Whatever the environment says.
+      // NODE_TLS_REJECT_UNAUTHORIZED does not turn it off.
       rejectUnauthorized: true,
       checkServerIdentity: (_host, certificate) => checkServerIdentity(name, certificate),
     }
-    // An address is nothing to ask a server for.
+    // SNI has names only: https://www.rfc-editor.org/rfc/rfc6066#section-3
     if (isIP(name) === 0) options.servername = name
     if (this.#session !== undefined) options.session = this.#session
     const socket = connectTls(options)
     socket.on('session', (session) => {
       this.#session = session
     })
-    // One that did not work must not be tried again and again.
+    // A session that caused an error must not be used again.
     socket.once('error', () => {
       this.#session = undefined
     })
     readEvents(socket, connection)
-    return socket.once('secureConnect', () => connection.hasConnected())
+    return socket.once('secureConnect', () => connection.onConnected())
   }
 
-  #place(): { host: string; port: number } {
+  #address(): { host: string; port: number } {
     const { hostname, port, protocol } = this.#options.origin
     const portDefault = protocol === 'https:' ? 443 : 80
     return { host: withoutBrackets(hostname), port: port === '' ? portDefault : Number(port) }
   }
 
-  #look(): void {
+  #checkTimeouts(): void {
     const nowMs = performance.now()
-    for (const connection of this.#connections) connection.look(nowMs)
+    for (const connection of this.#connections) connection.checkTimeouts(nowMs)
   }
 }
 
-/** As a stream reads, for what is encrypted or will be a tunnel. */
+/** Reads the socket as a stream, for connections that are encrypted or become a tunnel. */
 function readEvents(socket: Socket, connection: Connection): void {
-  const onData = (piece: Buffer) => {
-    // Records and buffered pieces come one by one, though they are all here.
-    if (!connection.read(piece, true)) socket.pause()
-    // A tunnel from here on, or gone.
-    if (connection.isGone) socket.off('data', onData)
+  const onData = (bytes: Buffer) => {
+    // TLS records come one by one, though several may have arrived.
+    if (!connection.read(bytes, true)) socket.pause()
+    // It became a tunnel, or was closed.
+    if (connection.isClosed) socket.off('data', onData)
   }
   socket.on('data', onData)
 }
 
-function lookIntervalMs({ connect, response, idle }: ConnectionTimeouts): number {
-  const ms = Math.min(connect, response, idle) / LOOKS_PER_TIMEOUT
-  return Math.min(Math.max(ms, LOOK_INTERVAL_MS_MIN), LOOK_INTERVAL_MS_MAX)
+function checkIntervalMs({ connect, response, idle }: ConnectionTimeouts): number {
+  const ms = Math.min(connect, response, idle) / CHECKS_PER_TIMEOUT
+  return Math.min(Math.max(ms, CHECK_INTERVAL_MS_MIN), CHECK_INTERVAL_MS_MAX)
 }
 
 function withoutBrackets(host: string): string {

@@ -1,72 +1,61 @@
-/** Writes a request to the socket of a server: in one piece where it is whole, or as it comes. */
+/** Writes a request to the socket of a server: at once if it is complete, or as it arrives. */
 
 import type { Socket } from 'node:net'
-import type { Readable } from 'node:stream'
-import type { HeaderList } from '../../message.ts'
+import type { Body } from '../../body/body.ts'
+import type { HeaderList } from '../../header-list.ts'
+import { type MessageOwner, writeMessage } from '../../http1/message-writer.ts'
 import { upstreamError } from './upstream-error.ts'
 
 export interface OutgoingRequest {
   readonly method: string
   /** Path and query. */
   readonly target: string
-  /** Without what is about the connection or the length of the body. */
+  /** Without fields that concern the connection or the length of the body. */
   readonly headers: HeaderList
-  /** Of one that is still arriving, whoever sends it destroys what was not taken in the end. */
-  readonly body: Buffer | Readable | null
-  /** Of a body that is still arriving, where its length was told. */
+  /** The caller cancels a body that was not written to its end. */
+  readonly body: Buffer | Body | null
+  /** The declared length of a body that is still arriving. */
   readonly bodyBytes: number | undefined
   /** The protocol to switch to. */
   readonly upgrade: string | undefined
 }
 
-export interface Writing {
-  /** The head of a request whose body is still arriving has gone out. */
-  onBegun(): void
-  /** All of it was given to the socket. */
-  onWritten(): void
-  /** The server does not take more for now, or takes it again. */
-  onBlocked(isBlocked: boolean): void
-  onError(error: Error): void
-}
-
-/** As text a body goes out with its head in one write; beyond this, to copy it costs more. */
+/** Up to this size, a body is written with its head as one text; a larger copy costs more. */
 const JOINED_BYTES_MAX = 8 * 1_024
 
-/** Written as they are, other characters would become others, or end a line. */
+/** As latin1, other characters would become different bytes, or end a line. */
 const badInValue = /[^\t\x20-\x7e\x80-\xff]/
 const badInTarget = /^$|[^\x21-\x7e]/
 const token = /^[!#$%&'*+\-.^_`|~\w]+$/
 
 const KEEP_ALIVE = 'connection: keep-alive\r\n'
 
-/** `TE` is for the next server only, and must say so. */
+/** `TE` concerns only the next server, so `Connection` must list it. */
 const KEEP_ALIVE_TE = 'connection: keep-alive, te\r\n'
 
-/** Methods that servers expect a body of, if only to hear that there is none. */
+/** Methods for which servers expect a length even if there is no body. */
 const methodsWithBody: ReadonlySet<string> = new Set(['POST', 'PUT', 'PATCH'])
 
-/** Throws where it cannot be said in HTTP/1, or has broken off; nothing is written then. */
-export function writeRequest(socket: Socket, request: OutgoingRequest, writing: Writing): void {
+/** Throws, and writes nothing, if the request cannot be expressed in HTTP/1. */
+export function writeRequest(socket: Socket, request: OutgoingRequest, owner: MessageOwner): void {
   const { body } = request
   const head = headOf(request)
-  if (body !== null && !Buffer.isBuffer(body) && body.destroyed) throw body.errored ?? brokenOff()
   if (body === null) {
     socket.write(head, 'latin1')
-    writing.onWritten()
+    owner.onWritten()
   } else if (Buffer.isBuffer(body)) {
     writeWhole(socket, head, body)
-    writing.onWritten()
+    owner.onWritten()
   } else {
-    socket.write(head, 'latin1', (error) => {
-      if (!error) writing.onBegun()
-    })
-    writeArriving(socket, body, request.bodyBytes, writing)
+    const { bodyBytes } = request
+    const ending = bodyBytes === undefined ? 'chunks' : 'length'
+    writeMessage(socket, { head, body, ending, bodyBytes }, owner)
   }
 }
 
 function headOf(request: OutgoingRequest): string {
   const { method, target, headers, upgrade } = request
-  if (!isToken(method) || badInTarget.test(target)) throw unwritable('the target of the request')
+  if (!isToken(method) || !isWritableTarget(target)) throw unwritable('the target of the request')
   let head = `${method} ${target} HTTP/1.1\r\n`
   let hasTe = false
   for (let at = 0; at < headers.length; at += 2) {
@@ -79,12 +68,16 @@ function headOf(request: OutgoingRequest): string {
   return `${head}${framing(request)}\r\n`
 }
 
+export function isWritableTarget(target: string): boolean {
+  return !badInTarget.test(target)
+}
+
 function field(name: string, value: string): string {
   if (!isToken(name) || badInValue.test(value)) throw unwritable('a header field')
   return `${name}: ${value}\r\n`
 }
 
-/** Names that were seen and are valid; most come again and again. */
+/** A cache of valid names: most requests have the same ones. The bounds keep it below 100 KB. */
 const knownTokens = new Set<string>()
 const KNOWN_TOKENS_MAX = 1_000
 const KNOWN_TOKEN_LENGTH_MAX = 64
@@ -98,11 +91,11 @@ function isToken(name: string): boolean {
   return true
 }
 
-function unwritable(what: string): Error {
-  return upstreamError('UPSTREAM_UNWRITABLE', `${what} cannot be written in HTTP/1`)
+export function unwritable(part: string): Error {
+  return upstreamError('UPSTREAM_UNWRITABLE', `${part} cannot be written in HTTP/1`)
 }
 
-/** A length that was not told makes the body chunked; never are there both. */
+/** A body without a declared length is sent in chunks; a request never has both. */
 function framing({ method, body, bodyBytes }: OutgoingRequest): string {
   if (body === null) return methodsWithBody.has(method) ? 'content-length: 0\r\n' : ''
   const bytes = Buffer.isBuffer(body) ? body.length : bodyBytes
@@ -118,56 +111,4 @@ function writeWhole(socket: Socket, head: string, body: Buffer): void {
   socket.write(head, 'latin1')
   socket.write(body)
   socket.uncork()
-}
-
-function writeArriving(
-  socket: Socket,
-  body: Readable,
-  bodyBytes: number | undefined,
-  writing: Writing,
-): void {
-  let written = 0
-  const fail = (error: Error) => writing.onError(error)
-  body.on('data', (chunk: Buffer) => {
-    // A chunk of no bytes would be the last one.
-    if (chunk.length === 0) return
-    written += chunk.length
-    if (bodyBytes !== undefined && written > bodyBytes) {
-      body.destroy(new Error('the body is longer than was told'))
-      return
-    }
-    if (writePiece(socket, chunk, bodyBytes === undefined)) return
-    body.pause()
-    writing.onBlocked(true)
-    socket.once('drain', () => {
-      writing.onBlocked(false)
-      body.resume()
-    })
-  })
-  body.once('end', () => {
-    if (bodyBytes !== undefined && written < bodyBytes) {
-      fail(brokenOff())
-      return
-    }
-    if (bodyBytes === undefined) socket.write('0\r\n\r\n', 'latin1')
-    writing.onWritten()
-  })
-  body.once('error', fail)
-  body.once('close', () => {
-    if (!body.readableEnded) fail(brokenOff())
-  })
-}
-
-function brokenOff(): Error {
-  return Object.assign(new Error('the body has broken off'), { code: 'TIDEGATE_BODY_ABORTED' })
-}
-
-function writePiece(socket: Socket, chunk: Buffer, isChunked: boolean): boolean {
-  if (!isChunked) return socket.write(chunk)
-  socket.cork()
-  socket.write(`${chunk.length.toString(16)}\r\n`, 'latin1')
-  socket.write(chunk)
-  const takesMore = socket.write('\r\n', 'latin1')
-  socket.uncork()
-  return takesMore
 }

@@ -1,4 +1,4 @@
-/** What can go wrong with an upstream, besides what the system says of its sockets. */
+/** Errors of upstreams, besides those that the kernel reports. */
 
 import type { ReadErrors } from '../../http1/fields.ts'
 
@@ -7,22 +7,22 @@ export type UpstreamErrorCode =
   | 'UPSTREAM_RESPONSE_TIMEOUT'
   | 'UPSTREAM_IDLE_TIMEOUT'
   | 'UPSTREAM_HEAD_TOO_LARGE'
-  /** The connection ended before the answer did. */
+  /** The connection was closed before the response was complete. */
   | 'UPSTREAM_CLOSED'
-  /** What it sent is not HTTP, or could be read in two ways. */
+  /** The bytes are not HTTP, or could be read in two ways. */
   | 'UPSTREAM_INVALID'
-  /** The request cannot be said in HTTP/1. */
+  /** The request cannot be expressed in HTTP/1. */
   | 'UPSTREAM_UNWRITABLE'
 
 export function upstreamError(code: UpstreamErrorCode, message: string): Error {
   return Object.assign(new Error(message), { code })
 }
 
-export function invalidAnswer(message: string): Error {
+export function invalidResponse(message: string): Error {
   return upstreamError('UPSTREAM_INVALID', message)
 }
 
-export const answerErrors: ReadErrors = {
-  invalid: invalidAnswer,
+export const responseErrors: ReadErrors = {
+  invalid: invalidResponse,
   tooLarge: (message) => upstreamError('UPSTREAM_HEAD_TOO_LARGE', message),
 }

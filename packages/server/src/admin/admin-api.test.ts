@@ -1,0 +1,155 @@
+import { request as httpRequest } from 'node:http'
+import { describe, expect, test } from 'vitest'
+import { type Role, roles } from '../control/roles.ts'
+import { startAdminService } from './admin-contract.ts'
+import { routeTable } from './route-table.ts'
+
+const filled = (path: string) => path.replace(/\{\w+\}/g, '1')
+
+/** Every unsafe route gets an empty body: the role is checked before it. */
+const bodyOf = (method: string) => (method === 'GET' ? {} : { body: {} })
+
+const lower: Readonly<Record<Role, Role | undefined>> = {
+  read: undefined,
+  operate: 'read',
+  admin: 'operate',
+}
+
+describe('every route', () => {
+  test('is 401 without a credential and 403 with too low a role', async () => {
+    const { call, tokenFor } = await startAdminService()
+    const tokens = new Map<Role, string>()
+    for (const role of roles) tokens.set(role, await tokenFor(role))
+    const statuses: unknown[] = []
+    for (const { method, path, role } of routeTable) {
+      const without = await call(method, filled(path), { token: undefined, ...bodyOf(method) })
+      const lesser = lower[role]
+      const low =
+        lesser === undefined
+          ? undefined
+          : await call(method, filled(path), { token: tokens.get(lesser), ...bodyOf(method) })
+      const enough = await call(method, filled(path), {
+        token: tokens.get(role),
+        ...bodyOf(method),
+      })
+      statuses.push({
+        route: `${method} ${path}`,
+        without: without.status,
+        low: low?.status,
+        isEnough: enough.status !== 401 && enough.status !== 403 && enough.status < 500,
+      })
+    }
+    const expected = routeTable.map(({ method, path, role }) => ({
+      route: `${method} ${path}`,
+      without: 401,
+      low: role === 'read' ? undefined : 403,
+      isEnough: true,
+    }))
+    expect(statuses).toEqual(expected)
+    expect(statuses.length).toBeGreaterThan(25)
+  })
+
+  test('is under /v1/, has one entry in the table and is in the OpenAPI document', async () => {
+    const { call } = await startAdminService()
+    const names = routeTable.map(({ method, path }) => `${method} ${path}`)
+    expect(new Set(names).size).toBe(names.length)
+    expect(routeTable.filter(({ path }) => !path.startsWith('/v1/'))).toEqual([])
+    const { body } = await call('GET', '/openapi.json', { token: undefined })
+    const paths = body.paths as Record<string, Record<string, { operationId: string }>>
+    const listed = Object.entries(paths).flatMap(([path, methods]) =>
+      Object.keys(methods).map((method) => `${method.toUpperCase()} ${path}`),
+    )
+    expect(listed.sort()).toEqual(names.sort())
+    const ids = Object.values(paths).flatMap((one) => Object.values(one).map((o) => o.operationId))
+    expect(new Set(ids).size).toBe(names.length)
+  })
+})
+
+describe('paths', () => {
+  test.for([
+    '/v1/',
+    '/v1',
+    '/v1/none',
+    '/v1/policy/versions/{version}',
+    '/v1/policy/versions/%7Bversion%7D',
+    '/v1/policy/versions/..%2f',
+    '/v1/%73tatus',
+    '/v1//status',
+    '/v1/status/',
+    '/V1/status',
+  ])('%s is 401 without a token and 404 with one', async (path) => {
+    const { url } = await startAdminService()
+    const port = Number(new URL(url).port)
+    const statusOf = (headers: Record<string, string>) =>
+      new Promise<number | undefined>((resolve, reject) => {
+        const asked = httpRequest({ host: '127.0.0.1', port, path, headers }, (response) => {
+          response.resume()
+          resolve(response.statusCode)
+        })
+        asked.on('error', reject).end()
+      })
+    expect(await statusOf({})).toBe(401)
+    const authorization = 'Bearer bootstrap-token-of-the-tests-0123456789'
+    expect(await statusOf({ authorization })).toBe(404)
+  })
+})
+
+describe('without a credential in the policy', () => {
+  test('only the three pages are served', async () => {
+    const { call } = await startAdminService({ admin: {} })
+    for (const path of ['/health', '/ready', '/status']) {
+      expect((await call('GET', path, { token: undefined })).status).toBe(200)
+    }
+    for (const path of ['/v1/status', '/v1/tokens', '/openapi.json']) {
+      expect((await call('GET', path)).status).toBe(404)
+    }
+  })
+})
+
+describe('the start', () => {
+  test.for<[object, RegExp]>([
+    [{ listen: { host: '0.0.0.0', port: 0 }, token: { env: 'ADMIN_TOKEN' } }, /in the clear/],
+    [{ listen: { host: '::', port: 0 }, certificates: { ops: 'admin' } }, /add admin\.tls/],
+    [{ token: { env: 'NOT_SET' } }, /admin\.token: the environment variable NOT_SET/],
+  ])('with %j is refused in words', async ([admin, message]) => {
+    await expect(startAdminService({ admin })).rejects.toThrow(message)
+  })
+
+  test('with pages alone may listen on all addresses', async () => {
+    const admin = { listen: { host: '0.0.0.0', port: 0 } }
+    const { call } = await startAdminService({ admin })
+    expect((await call('GET', '/ready', { token: undefined })).status).toBe(200)
+  })
+})
+
+describe('bodies', () => {
+  test('need a content type that forms cannot send', async () => {
+    const { call } = await startAdminService()
+    const headers = { 'content-type': 'text/plain' }
+    const { status } = await call('PUT', '/v1/switch', { body: '{}', headers })
+    expect(status).toBe(415)
+  })
+
+  test.for<[unknown, number, RegExp]>([
+    ['not json', 400, /not JSON/],
+    [[], 422, /body/],
+    [{ limits: 'off' }, 422, /why/],
+    [{ limits: 'off', why: '' }, 422, /why/],
+    [{ limits: 'off', why: 'line\nbreak' }, 422, /without control characters/],
+    [{ limits: 'off', why: 'red \u001b[31m' }, 422, /without control characters/],
+    [{ limits: 'off', why: 'evil \u202e text' }, 422, /without control characters/],
+    [{ limits: 'on', why: 'x', extra: 1 }, 422, /extra/],
+    [{ limits: 'maybe', why: 'x' }, 422, /on, shadow/],
+    [{ limits: 'on', why: 'x'.repeat(501) }, 422, /why/],
+    [{ limits: 'on', why: 'x'.repeat(600_000) }, 413, /more than 524288 bytes/],
+  ])('%j: %i', async ([body, status, detail]) => {
+    const { call } = await startAdminService()
+    const answer = await call('PUT', '/v1/switch', { body })
+    expect({ status: answer.status, detail: answer.body.detail }).toEqual({
+      status,
+      detail: expect.stringMatching(detail),
+    })
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: the subject of the test
+    expect(answer.text).not.toMatch(/[\u001b\u202e]/)
+  })
+})

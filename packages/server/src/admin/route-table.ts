@@ -1,0 +1,18 @@
+/** Every route of the admin API with its role. There is no other way into the API. */
+
+import type { Route } from './route.ts'
+import { accessRoutes } from './routes/access-routes.ts'
+import { auditRoutes } from './routes/audit-routes.ts'
+import { counterRoutes } from './routes/counter-routes.ts'
+import { entryRoutes } from './routes/entry-routes.ts'
+import { policyRoutes } from './routes/policy-routes.ts'
+import { statusRoutes } from './routes/status-routes.ts'
+
+export const routeTable: readonly Route[] = [
+  ...statusRoutes,
+  ...policyRoutes,
+  ...counterRoutes,
+  ...entryRoutes,
+  ...auditRoutes,
+  ...accessRoutes,
+]

@@ -1,0 +1,125 @@
+/** Counters of keys: what is used, and changes of it. Keys are in bodies, never in URLs. */
+
+import { z } from 'zod'
+import { keyParts } from '../../control/live/entries.ts'
+import { reason } from '../../control/plain-text.ts'
+import { ApiError } from '../../http-api/api-error.ts'
+import {
+  type FoundCounter,
+  findCounter,
+  findCounters,
+  lookUp,
+  refundCounter,
+  resetCounter,
+} from '../../limits/counters.ts'
+import { keyHash } from '../../limits/outcome.ts'
+import { name } from '../../policy/schema/field-types.ts'
+import { type Call, ok, type Route, route } from '../route.ts'
+
+const UNITS_MAX = 1_000_000_000
+
+const counter = {
+  limit: name.describe('The name of a limit.'),
+  key: keyParts,
+  within: keyParts.optional().describe('The outer key, if the limit lies within another.'),
+  tier: name.optional().describe('The tier of the caller. Default: the default tier.'),
+}
+
+const lookUpBody = z.strictObject({
+  ...counter,
+  limit: name.optional().describe('Without it, all limits with such a key are looked up.'),
+})
+
+const resetBody = z.strictObject({ ...counter, why: reason })
+
+const refundBody = z.strictObject({
+  ...counter,
+  units: z.int().min(1).max(UNITS_MAX).describe('Units to give back.'),
+  why: reason,
+})
+
+export const counterRoutes: readonly Route[] = [
+  route({
+    method: 'POST',
+    path: '/v1/counters/look-up',
+    role: 'operate',
+    action: 'counter.read',
+    summary: 'What a key has used of its limits',
+    body: lookUpBody,
+    async handle(call) {
+      const { limit, key, within, tier } = call.body
+      const { context } = call
+      const rules = context.enforcer().rules()
+      const found =
+        limit === undefined
+          ? findCounters(key, rules)
+          : [counterOf(call, { limit, key, within, tier })]
+      const states = found.map((one) => lookUp(one, context.counters))
+      const counters = await Promise.all(states)
+      await noteCounter(call, 'counter.read', found[0], limit ?? '', undefined)
+      return ok({ counters })
+    },
+  }),
+  route({
+    method: 'POST',
+    path: '/v1/counters/reset',
+    role: 'operate',
+    action: 'counter.reset',
+    summary: 'Forget what a key has used of a limit',
+    body: resetBody,
+    async handle(call) {
+      const found = counterOf(call, call.body)
+      const before = await lookUp(found, call.context.counters)
+      await noteCounter(call, 'counter.reset', found, call.body.limit, call.body.why)
+      await resetCounter(found, call.context.counters)
+      return ok({ before, counter: await lookUp(found, call.context.counters) })
+    },
+  }),
+  route({
+    method: 'POST',
+    path: '/v1/counters/refund',
+    role: 'operate',
+    action: 'counter.refund',
+    summary: 'Give units of a limit back to a key',
+    body: refundBody,
+    async handle(call) {
+      const { limit, units, why } = call.body
+      const found = counterOf(call, call.body)
+      await noteCounter(call, 'counter.refund', found, limit, why, { units })
+      const counter = await refundCounter(found, units, call.context.counters)
+      return ok({ counter })
+    },
+  }),
+]
+
+function counterOf(
+  { context }: Call<unknown>,
+  asked: Parameters<typeof findCounter>[0],
+): FoundCounter {
+  const found = findCounter(asked, context.enforcer().rules())
+  if (typeof found === 'string') throw new ApiError(422, found)
+  return found
+}
+
+/** Written first: without a record there is no change. */
+async function noteCounter(
+  { context, author }: Call<unknown>,
+  action: string,
+  found: FoundCounter | undefined,
+  limit: string,
+  why: string | undefined,
+  after?: object,
+): Promise<void> {
+  await context.changes.note({
+    ...author,
+    action,
+    target: {
+      type: 'counter',
+      limit,
+      ...(found === undefined ? undefined : { keyHash: keyHash(found.charge.key) }),
+    },
+    ...(why === undefined ? undefined : { reason: why }),
+    ...(after === undefined ? undefined : { after }),
+    result: 'done',
+  })
+}

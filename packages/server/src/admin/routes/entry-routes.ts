@@ -1,0 +1,266 @@
+/** Overrides, blocks and the switch. */
+
+import { z } from 'zod'
+import type { KeyValueStore } from '../../control/key-value.ts'
+import {
+  BLOCKS_MAX,
+  BLOCKS_PREFIX,
+  type BlockTarget,
+  blockKey,
+  blockProblem,
+  blockTargetFields,
+  ENTRY_BYTES_MAX,
+  keyParts,
+  OVERRIDES_MAX,
+  OVERRIDES_PREFIX,
+  overrideKey,
+  type StoredBlock,
+  type StoredOverride,
+  type StoredSwitch,
+  SWITCH_KEY,
+} from '../../control/live/entries.ts'
+import { reason } from '../../control/plain-text.ts'
+import { ApiError } from '../../http-api/api-error.ts'
+import { makeLimit } from '../../limits/compile/make-limit.ts'
+import { switchStates } from '../../limits/live/live-entries.ts'
+import { liveKey } from '../../limits/live/live-rules.ts'
+import { name } from '../../policy/schema/field-types.ts'
+import { limitChange } from '../../policy/schema/limits-section.ts'
+import { changeEntry, removeEntry } from '../change-entry.ts'
+import { type End, endFields, expiryOf } from '../expiry.ts'
+import { type AdminContext, type Call, ok, type Route, route, scopeOf } from '../route.ts'
+
+/** A switch is forgotten more often than used. */
+const SWITCH_MS_DEFAULT = 3_600_000
+
+const overrideBody = z.strictObject({
+  limit: name.describe('The name of a limit.'),
+  key: keyParts,
+  // The entry keeps the numbers as they were written, so that people can read it.
+  set: z.unknown().describe('The numbers of this key: limit, per, burst or ttl.'),
+  ...endFields,
+  why: reason,
+})
+
+const overrideRemoval = z.strictObject({ limit: name, key: keyParts, why: reason })
+
+const blockBody = z.strictObject({
+  ...blockTargetFields,
+  answer: z
+    .union([z.literal(403), z.literal(429)])
+    .default(403)
+    .describe('The status of the response.'),
+  ...endFields,
+  why: reason,
+})
+
+const blockRemoval = z.strictObject({ ...blockTargetFields, why: reason })
+
+const switchBody = z.strictObject({
+  limits: z.enum(switchStates).describe('`shadow` counts and never refuses; `off` counts nothing.'),
+  blocks: z.enum(['on', 'off']).default('on').describe('`off` lifts all blocks.'),
+  ...endFields,
+  why: reason,
+})
+
+export const entryRoutes: readonly Route[] = [
+  route({
+    method: 'GET',
+    path: '/v1/overrides',
+    role: 'operate',
+    summary: 'The live overrides',
+    query: ['from'],
+    handle: (call) => list(call, OVERRIDES_PREFIX, 'overrides'),
+  }),
+  route({
+    method: 'PUT',
+    path: '/v1/overrides',
+    role: 'operate',
+    action: 'override.set',
+    summary: 'Set other numbers of a limit for one key',
+    body: overrideBody,
+    handle: setOverride,
+  }),
+  route({
+    method: 'POST',
+    path: '/v1/overrides/remove',
+    role: 'operate',
+    action: 'override.remove',
+    summary: 'Remove an override',
+    body: overrideRemoval,
+    async handle(call) {
+      const { limit, key, why } = call.body
+      const target = { type: 'override', limit, keyHash: idOf(overrideKey(limit, key)) }
+      return removeEntry(call, {
+        key: overrideKey(limit, key),
+        action: 'override.remove',
+        target,
+        why,
+      })
+    },
+  }),
+  route({
+    method: 'GET',
+    path: '/v1/blocks',
+    role: 'operate',
+    summary: 'The live blocks',
+    query: ['from'],
+    handle: (call) => list(call, BLOCKS_PREFIX, 'blocks'),
+  }),
+  route({
+    method: 'PUT',
+    path: '/v1/blocks',
+    role: 'operate',
+    action: 'block.set',
+    summary: 'Block a client',
+    body: blockBody,
+    handle: setBlock,
+  }),
+  route({
+    method: 'POST',
+    path: '/v1/blocks/remove',
+    role: 'operate',
+    action: 'block.remove',
+    summary: 'Remove a block',
+    body: blockRemoval,
+    async handle(call) {
+      const { why } = call.body
+      const target = targetOf(call.body)
+      const key = blockKey(target)
+      const audited = { type: 'block', id: target.kind, keyHash: idOf(key) }
+      return removeEntry(call, { key, action: 'block.remove', target: audited, why })
+    },
+  }),
+  route({
+    method: 'GET',
+    path: '/v1/switch',
+    role: 'read',
+    summary: 'The switch for all limits and blocks',
+    async handle({ context }) {
+      const { entries } = await context.control.range(SWITCH_KEY)
+      const value = entries.find(({ key }) => key === SWITCH_KEY)?.value
+      const on = { limits: 'on', blocks: 'on' }
+      return ok({ switch: value === undefined ? on : JSON.parse(value), ...scopeOf(context) })
+    },
+  }),
+  route({
+    method: 'PUT',
+    path: '/v1/switch',
+    role: 'operate',
+    action: 'switch.set',
+    summary: 'Set the switch; only admins may turn limits or blocks off',
+    body: switchBody,
+    handle: setSwitch,
+  }),
+]
+
+async function setOverride(call: Call<z.output<typeof overrideBody>>) {
+  const { limit, key, set, why } = call.body
+  checkOverride(call.context, limit, key, set)
+  const path = overrideKey(limit, key)
+  const value: StoredOverride = {
+    limit,
+    key,
+    set: set as StoredOverride['set'],
+    ...originOf(call, why, call.body),
+  }
+  await checkRoom(call.context.control, OVERRIDES_PREFIX, OVERRIDES_MAX, path)
+  const target = { type: 'override', limit, keyHash: idOf(path) }
+  return changeEntry(call, { key: path, value, action: 'override.set', target, why })
+}
+
+/** Throws if the override could not hold in the policy of this node. */
+function checkOverride(context: AdminContext, name: string, key: readonly string[], set: unknown) {
+  const limit = context.enforcer().rules().limits.byName.get(name)
+  if (limit === undefined) {
+    throw new ApiError(422, `limit: no limit of the policy is named ${JSON.stringify(name)}`)
+  }
+  if (liveKey(limit, key) === undefined) {
+    const [first] = limit.key.alternatives
+    const needs = `${name} is counted by ${first?.label}, so it needs ${first?.parts} texts`
+    throw new ApiError(422, `key: ${needs}`)
+  }
+  const change = limitChange.safeParse(set)
+  if (!change.success) {
+    const place = ['set', ...(change.error.issues[0]?.path ?? [])].join('.')
+    const allowed = change.error.issues[0]?.message ?? 'limit, per, burst or ttl'
+    throw new ApiError(422, `${place}: is not allowed; allowed: ${allowed}`)
+  }
+  try {
+    makeLimit(limit.settings, change.data)
+  } catch (error) {
+    throw new ApiError(422, `set: ${(error as Error).message}`)
+  }
+}
+
+async function setBlock(call: Call<z.output<typeof blockBody>>) {
+  const { answer, why } = call.body
+  const target = targetOf(call.body)
+  if (target.kind === 'key') checkBlockedKey(call.context, target)
+  const path = blockKey(target)
+  const value: StoredBlock = { ...target, answer, ...originOf(call, why, call.body) }
+  await checkRoom(call.context.control, BLOCKS_PREFIX, BLOCKS_MAX, path)
+  const audited = { type: 'block', id: target.kind, keyHash: idOf(path) }
+  return changeEntry(call, { key: path, value, action: 'block.set', target: audited, why })
+}
+
+function checkBlockedKey(context: AdminContext, { limit = '', key = [] }: BlockTarget): void {
+  const known = context.enforcer().rules().limits.byName.get(limit)
+  if (known !== undefined && liveKey(known, key) !== undefined) return
+  throw new ApiError(422, 'limit, key: no limit of the policy has such a name and such a key')
+}
+
+/** Throws if the fields do not fit the kind. */
+function targetOf({ kind, value, limit, key }: BlockTarget): BlockTarget {
+  const target = { kind, value, limit, key }
+  const problem = blockProblem(target)
+  if (problem !== undefined) throw new ApiError(422, problem)
+  return target
+}
+
+async function setSwitch(call: Call<z.output<typeof switchBody>>) {
+  const { limits, blocks, why } = call.body
+  if ((limits === 'off' || blocks === 'off') && call.caller.role !== 'admin') {
+    throw new ApiError(403, 'Turning limits or blocks off needs the role admin; shadow does not.')
+  }
+  const value: StoredSwitch = {
+    limits,
+    blocks,
+    ...originOf(call, why, call.body, SWITCH_MS_DEFAULT),
+  }
+  const target = { type: 'switch' }
+  return changeEntry(call, { key: SWITCH_KEY, value, action: 'switch.set', target, why })
+}
+
+function originOf(call: Call<unknown>, why: string, end: End, defaultMs?: number) {
+  const expires = expiryOf(end, call.caller.role, Date.now(), defaultMs)
+  return { by: call.caller.name, at: new Date().toISOString(), why, expires }
+}
+
+/** The last part of a path, which reveals no key. */
+function idOf(path: string): string {
+  return path.slice(path.lastIndexOf('/') + 1)
+}
+
+async function checkRoom(control: KeyValueStore, prefix: string, countMax: number, path: string) {
+  const { entries } = await control.range(prefix, { entriesMax: countMax + 1 })
+  if (entries.length < countMax || entries.some(({ key }) => key === path)) return
+  throw new ApiError(409, `There are ${countMax} entries; allowed: ${countMax}. Remove some first.`)
+}
+
+/** Entries of one response: at most 2 MB. */
+const LIST_MAX = ENTRY_BYTES_MAX / 8
+
+async function list({ context, request }: Call<undefined>, prefix: string, field: string) {
+  const from = request.query.get('from') ?? undefined
+  const options = { entriesMax: LIST_MAX + 1, ...(from === undefined ? undefined : { from }) }
+  const { entries } = await context.control.range(prefix, options)
+  const nowMs = Date.now()
+  const shown = entries.slice(0, LIST_MAX).map(({ key, value }) => {
+    const entry = JSON.parse(value) as { readonly expires: string | null }
+    const isExpired = entry.expires !== null && Date.parse(entry.expires) <= nowMs
+    return { id: key.slice('live/'.length), ...entry, isExpired }
+  })
+  const next = entries[LIST_MAX]?.key
+  return ok({ [field]: shown, next: next ?? null, ...scopeOf(context) })
+}

@@ -1,0 +1,137 @@
+/** The store of operators' changes for a service, and its policy from there. */
+
+import { hostname } from 'node:os'
+import { resolve } from 'node:path'
+import type { LoadedFiles } from '../config/file-source.ts'
+import type { ReadSecret } from '../config/secrets.ts'
+import { readTlsFiles } from '../config/tls-files.ts'
+import { EtcdKeyValue } from '../control/etcd/etcd-key-value.ts'
+import type { EtcdSettings } from '../control/etcd/etcd-settings.ts'
+import type { KeyValueStore } from '../control/key-value.ts'
+import { NodeReporter } from '../control/nodes/node-report.ts'
+import { ControlSource } from '../control/source/control-source.ts'
+import type { RemoteDocument } from '../control/source/document-follower.ts'
+import { RememberingStore } from '../control/source/remembering-store.ts'
+import type { NodePlace } from '../control/versions/version-record.ts'
+import type { Emit } from '../observability/events.ts'
+import type { ControlSection } from '../policy/schema/control/control-section.ts'
+import type { RlsSettings } from '../rls/settings.ts'
+import { SettingError } from './environment.ts'
+
+export interface ControlPlaneOptions<T> {
+  readonly store: KeyValueStore
+  readonly place: NodePlace
+  /** The absolute path of the local file. */
+  readonly path: string
+  readonly stateFile: string | undefined
+  readonly program: string
+  load(document: RemoteDocument | undefined, live: T | undefined): Promise<LoadedFiles<T>>
+}
+
+/** A configuration that follows a store, and the reports of this node. */
+export class ControlPlane<T> {
+  /** With a state file, it has the overrides, the blocks and the switch also without etcd. */
+  readonly store: KeyValueStore
+  readonly source: ControlSource<T>
+  readonly place: NodePlace
+  readonly #reporter: NodeReporter
+  #emit: Emit | undefined
+  /** Before the service has an emitter, such as while the first policy is read. */
+  readonly #early: Parameters<Emit>[0][] = []
+
+  constructor({ program, ...options }: ControlPlaneOptions<T>) {
+    const { store, place, stateFile } = options
+    const note = (text: string) => this.#report({ type: 'control-note', text })
+    this.store =
+      stateFile === undefined ? store : new RememberingStore(store, `${stateFile}.live`, note)
+    this.place = place
+    this.source = new ControlSource<T>({
+      ...options,
+      events: {
+        onContact: (isReachable, problem = '') => {
+          const { description: place } = store
+          this.#report({ type: 'control-contact', place, isReachable, problem })
+        },
+        onNote: note,
+      },
+    })
+    const status = () => this.source.status()
+    this.#reporter = new NodeReporter({ store, ...place, program, status })
+  }
+
+  /** Reports events from now on, and those since the start. */
+  start(emit: Emit, versionId: string): void {
+    this.#emit = emit
+    for (const event of this.#early.splice(0)) emit(event)
+    this.applied(versionId)
+  }
+
+  /** `id` is that of the version in its source, such as `v42-9f86d081884c`. */
+  applied(id: string): void {
+    this.#reporter.applied(Number(/^v(\d+)-/.exec(id)?.[1] ?? 0))
+  }
+
+  refused(problems: readonly string[]): void {
+    this.#reporter.refused(problems)
+  }
+
+  /** For `/status`. */
+  status(): object {
+    const { published, live, isReachable, revision } = this.source.status()
+    const { node, region } = this.place
+    return { connected: isReachable, node, region, published, live, revision: String(revision) }
+  }
+
+  async close(): Promise<void> {
+    this.source.close()
+    await this.source.settle()
+    await this.#reporter.close()
+    await this.store.close()
+  }
+
+  #report(event: Parameters<Emit>[0]): void {
+    if (this.#emit === undefined) this.#early.push(event)
+    else this.#emit(event)
+  }
+}
+
+export interface LocalPlace {
+  readonly folder: string
+  readonly readSecret: ReadSecret
+}
+
+/** Throws SettingError if a file or the password cannot be read. */
+export function openEtcd(
+  etcd: NonNullable<ControlSection['etcd']>,
+  { folder, readSecret }: LocalPlace,
+): KeyValueStore {
+  const { endpoints, prefix, tls, user, password } = etcd
+  try {
+    const settings: EtcdSettings = {
+      endpoints,
+      prefix,
+      ...(tls && { tls: readTlsFiles(tls, folder) }),
+      user,
+      password: password && readSecret(password, 'control.etcd.password'),
+    }
+    return new EtcdKeyValue(settings)
+  } catch (error) {
+    throw new SettingError(`control.etcd: ${error instanceof Error ? error.message : error}`)
+  }
+}
+
+/** Undefined if the settings name no etcd. Throws if a file cannot be read. */
+export function openRlsStore({ control }: Pick<RlsSettings, 'control'>): KeyValueStore | undefined {
+  if (control === undefined) return undefined
+  const { endpoints, prefix, tls, user, password } = control
+  const files = tls && { tls: readTlsFiles(tls) }
+  return new EtcdKeyValue({ endpoints, prefix, ...files, user, password })
+}
+
+export function nodeName(section: { readonly node?: string | undefined }): string {
+  return section.node ?? `${hostname().replaceAll(/[^A-Za-z0-9_.-]/g, '-')}-${process.pid}`
+}
+
+export function stateFileOf({ stateFile }: ControlSection, folder: string): string | undefined {
+  return stateFile === undefined ? undefined : resolve(folder, stateFile)
+}

@@ -1,0 +1,117 @@
+/**
+ * Publishing for a fleet from outside a service: for nodes with a policy, by the store that their
+ * policy file names, and for the rate limit service with Envoy's files, by the environment.
+ */
+
+import { readFile } from 'node:fs/promises'
+import { dirname, resolve } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { readDirectory } from '../config/directory.ts'
+import type { LoadedFiles } from '../config/file-source.ts'
+import { secretReader } from '../config/secrets.ts'
+import { AuditedChanges } from '../control/audit/audited-change.ts'
+import type { KeyValueStore } from '../control/key-value.ts'
+import { type NodeReport, readNodes } from '../control/nodes/node-report.ts'
+import { Versions } from '../control/versions/versions.ts'
+import { loadPolicy } from '../policy/load-policy.ts'
+import { parseInWorkers } from '../policy/policy-parsers.ts'
+import { bundleLoader, bundleOf } from '../rls/config/config-bundle.ts'
+import { rlsSettings } from '../rls/settings.ts'
+import { openEtcd, openRlsStore } from './control-plane.ts'
+import { type Environment, SettingError } from './environment.ts'
+
+export interface Fleet {
+  readonly store: KeyValueStore
+  readonly versions: Versions
+  /** Writes the audit records of publications. */
+  readonly changes: AuditedChanges
+  /** Reads the text to publish. Throws SettingError if it cannot be read. */
+  read(path: string): Promise<string>
+  /** Returns the problems that a node with these settings would refuse the text for. */
+  check(text: string, file: string): Promise<readonly string[]>
+  nodes(): Promise<readonly NodeReport[]>
+  /** Waits until every node has applied or refused the version. Returns their last reports. */
+  waitFor(version: number, timeoutMs: number): Promise<readonly NodeReport[]>
+  close(): Promise<void>
+}
+
+/** Between looks at the reports of the nodes. */
+const POLL_MS = 50
+
+/** Throws SettingError if the file or the environment is not valid, or names no store. */
+export function openFleet(file: string | undefined, environment: Environment): Promise<Fleet> {
+  return file === undefined ? openRlsFleet(environment) : openPolicyFleet(file, environment)
+}
+
+async function openPolicyFleet(file: string, environment: Environment): Promise<Fleet> {
+  const local = await loadPolicy(file)
+  if (!local.ok) throw new SettingError(local.problems.map(({ message }) => message).join('\n'))
+  const { control } = local.value.document
+  if (control?.etcd === undefined) {
+    const why = 'without it the file is the only source, and a change of the file is live at once'
+    throw new SettingError(`${file}: control.etcd is missing; ${why}`)
+  }
+  const folder = dirname(resolve(file))
+  const readSecret = secretReader(environment, folder)
+  const store = openEtcd(control.etcd, { folder, readSecret })
+  return {
+    ...fleetOf(store),
+    read: (path) => readable(path, () => readFile(path, 'utf8')),
+    check: async (text, name) => {
+      const remote = { text, file: name }
+      return problemsOf(await loadPolicy(file, { parsers: parseInWorkers, remote }))
+    },
+  }
+}
+
+async function openRlsFleet(environment: Environment): Promise<Fleet> {
+  const settings = await readable('the environment', async () => rlsSettings(environment).settings)
+  const store = openRlsStore(settings)
+  if (store === undefined) {
+    throw new SettingError('--config LOCAL or TIDEGATE_ETCD_ENDPOINTS is missing')
+  }
+  const load = bundleLoader(settings)
+  return {
+    ...fleetOf(store),
+    read: (path) => readable(path, async () => bundleOf(readDirectory(path, settings).files)),
+    check: async (text) => problemsOf(await load(text)),
+  }
+}
+
+function fleetOf(store: KeyValueStore): Omit<Fleet, 'read' | 'check'> {
+  return {
+    store,
+    versions: new Versions(store),
+    changes: new AuditedChanges(store),
+    nodes: () => readNodes(store),
+    waitFor: (version, timeoutMs) => waitFor(store, version, timeoutMs),
+    close: () => store.close(),
+  }
+}
+
+async function readable<T>(place: string, read: () => Promise<T>): Promise<T> {
+  try {
+    return await read()
+  } catch (error) {
+    throw new SettingError(`${place}: ${error instanceof Error ? error.message : String(error)}`)
+  }
+}
+
+function problemsOf(loaded: LoadedFiles<unknown>): readonly string[] {
+  return loaded.ok ? [] : loaded.problems.map(({ message }) => message)
+}
+
+/** A node that has refused this version has answered. */
+export function hasAnswered(report: NodeReport, version: number): boolean {
+  return report.version >= version || report.state === 'refused'
+}
+
+async function waitFor(store: KeyValueStore, version: number, timeoutMs: number) {
+  const end = Date.now() + timeoutMs
+  for (;;) {
+    const nodes = await readNodes(store)
+    const isDone = nodes.every((node) => hasAnswered(node, version))
+    if (isDone || Date.now() >= end) return nodes
+    await sleep(POLL_MS)
+  }
+}

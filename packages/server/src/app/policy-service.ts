@@ -1,0 +1,266 @@
+/**
+ * One process that serves a policy: gateway, decision API, rate limit service and the listener for
+ * operators, whichever of them it is started with. They share one store and one set of counters.
+ */
+
+import type { Logger } from 'pino'
+import { refuseOpenAdmin, startAdmin } from '../admin/admin-listener.ts'
+import { readTlsFile } from '../config/tls-files.ts'
+import { startDecisionApi } from '../decision-api/decision-api.ts'
+import { evaluateCheck, priorityMax, priorityOfChecks } from '../decision-api/evaluate-check.ts'
+import { type RunningGateway, startGateway } from '../gateway/gateway.ts'
+import type { RunningListener } from '../http-api/listener.ts'
+import { oneStore } from '../limits/charging/store-router.ts'
+import type { ServiceEvent } from '../observability/events.ts'
+import type { PolicyDocument } from '../policy/schema/policy-schema.ts'
+import { createPolicyRateLimitService } from '../rls/service/policy-service.ts'
+import { ResponseTimes } from '../rls/service/response-times.ts'
+import { Stats } from '../rls/service/stats.ts'
+import type { RlsServerSettings } from '../rls/settings.ts'
+import type { OpenStore } from '../stores/create-store.ts'
+import { ControlRoom, hasAdminApi } from './control-room.ts'
+import { type Lifecycle, startWith } from './lifecycle.ts'
+import { PolicyRuntime, type PolicyRuntimeOptions } from './policy-runtime.ts'
+import { type RlsListeners, startRlsListeners } from './rls-listeners.ts'
+
+export interface PolicyServiceOptions extends PolicyRuntimeOptions {
+  /** The version of the program. */
+  readonly version: string
+  readonly parts: PolicyServiceParts
+  /** True if other processes serve the same listeners. */
+  readonly isWorker?: boolean
+}
+
+export interface PolicyServiceParts {
+  readonly gateway: GatewayPart | undefined
+  /** Whether the sections `decisionApi` and `admin` of the policy are served. */
+  readonly apis: boolean
+  /** The settings of the rate limit service, if it is a part. */
+  readonly rateLimitService: RlsServerSettings | undefined
+}
+
+export interface GatewayPart {
+  /** For the lines of requests; everything else is emitted. */
+  readonly logger: Logger
+  /** Processes with the same instance have the same name in `Via`. */
+  readonly instance: string | undefined
+}
+
+export interface PolicyService {
+  readonly store: OpenStore
+  readonly gateway: RunningGateway | undefined
+  readonly rateLimitService: RlsListeners | undefined
+  readonly decisionApi: RunningListener | undefined
+  readonly admin: RunningListener | undefined
+  /** Drains requests and closes everything. */
+  close(): Promise<void>
+}
+
+export function startPolicyService(options: PolicyServiceOptions): Promise<PolicyService> {
+  return startWith(async (lifecycle) => {
+    const service = new Service(options, lifecycle)
+    await service.start()
+    return service
+  })
+}
+
+class Service implements PolicyService {
+  gateway: RunningGateway | undefined
+  rateLimitService: RlsListeners | undefined
+  decisionApi: RunningListener | undefined
+  admin: RunningListener | undefined
+  readonly #options: PolicyServiceOptions
+  readonly #lifecycle: Lifecycle
+  readonly #runtime: PolicyRuntime
+  readonly #stats = new Stats()
+  readonly #startedAtMs = Date.now()
+  #control: ControlRoom | undefined
+  #isStarted = false
+
+  constructor(options: PolicyServiceOptions, lifecycle: Lifecycle) {
+    this.#options = options
+    this.#lifecycle = lifecycle
+    const emit = (event: ServiceEvent) => {
+      this.#count(event)
+      options.emit(event)
+    }
+    const { control } = options.config
+    if (control !== undefined) lifecycle.add(() => control.plane.close())
+    this.#runtime = new PolicyRuntime({ ...options, emit }, lifecycle)
+  }
+
+  get store(): OpenStore {
+    return this.#runtime.store
+  }
+
+  async start(): Promise<void> {
+    const { parts } = this.#options
+    const { document } = this.#runtime
+    await this.#openControl(document)
+    if (parts.apis || parts.rateLimitService) await this.#startAdmin(document)
+    // The service also starts without Redis, and each limit decides as it declares.
+    await this.store.ready().catch(() => undefined)
+    if (parts.apis) await this.#startDecisionApi(document)
+    this.#lifecycle.add(() => this.#drain())
+    if (parts.gateway) await this.#startGateway(document, parts.gateway)
+    if (parts.rateLimitService) await this.#startRateLimitService(parts.rateLimitService)
+    this.#stats.configLoadSuccess++
+    const { config, emit } = this.#options
+    config.control?.plane.start(emit, config.policy.id)
+    this.#runtime.follow(this.#lifecycle)
+    this.#isStarted = true
+  }
+
+  close(): Promise<void> {
+    return this.#lifecycle.close()
+  }
+
+  /** At once, because each may take as long as its slowest request. */
+  async #drain(): Promise<void> {
+    this.#isStarted = false
+    await Promise.all([this.gateway?.close(), this.rateLimitService?.close()])
+  }
+
+  async #startGateway(sections: PolicyDocument, part: GatewayPart): Promise<void> {
+    const { config } = this.#options
+    const { enforcer, failures, overload, readSecret } = this.#runtime
+    const gateway = await startGateway({
+      sections,
+      keyTable: config.policy.value.keyTable,
+      policy: { enforcer },
+      failures,
+      overload,
+      readSecret,
+      folder: config.folder,
+      ...part,
+    })
+    this.gateway = gateway
+    this.#runtime.add(({ value }) => gateway.prepare(value.document, value.keyTable))
+  }
+
+  async #startRateLimitService(settings: RlsServerSettings): Promise<void> {
+    const stats = this.#stats
+    const times = new ResponseTimes()
+    const { enforcer, overload } = this.#runtime
+    const service = createPolicyRateLimitService({
+      enforcer,
+      stores: oneStore(this.store.store),
+      stats,
+      times,
+      settings,
+      overload,
+      onError: (error) => this.#options.emit({ type: 'error', error }),
+    })
+    this.rateLimitService = await startRlsListeners({
+      settings,
+      service,
+      stats,
+      times,
+      isReady: () => this.store.isReady(),
+      configText: () => limitsText(this.#runtime.document),
+    })
+  }
+
+  async #startDecisionApi({ decisionApi, gateway }: PolicyDocument): Promise<void> {
+    if (decisionApi === undefined) return
+    const { listen, token, batchMax, bodyBytesMax } = decisionApi
+    const { enforcer, failures, overload, readSecret } = this.#runtime
+    const listener = await startDecisionApi({
+      host: listen.host ?? '127.0.0.1',
+      port: listen.port,
+      token: readSecret(token, 'decisionApi.token'),
+      batchMax,
+      bodyBytesMax,
+      version: this.#options.version,
+      failures,
+      ipv6Prefix: gateway.ipv6Prefix,
+      overload,
+      priorityMax: () => priorityMax(enforcer()),
+      priorityOf: (checks) => priorityOfChecks(enforcer(), checks),
+      evaluate: (check) => evaluateCheck(enforcer(), check),
+    })
+    this.decisionApi = listener
+    this.#lifecycle.add(() => listener.close())
+  }
+
+  /** Closed after the others, so that `/status` also responds while requests are drained. */
+  async #startAdmin({ admin }: PolicyDocument): Promise<void> {
+    if (admin === undefined) return
+    const { config, emit } = this.#options
+    const { host = '127.0.0.1', port } = admin.listen
+    const control = hasAdminApi(admin) ? this.#control : undefined
+    refuseOpenAdmin(host, admin.tls !== undefined, control !== undefined)
+    const listener = await startAdmin({
+      host,
+      port,
+      tls: admin.tls && listenerTls(admin.tls, config.folder),
+      api: control?.api(admin, { version: this.#options.version, status: () => this.#status() }),
+      status: () => this.#status(),
+      isReady: () => this.#isReady,
+      onError: (error) => emit({ type: 'error', error }),
+    })
+    this.admin = listener
+    this.#lifecycle.add(() => listener.close())
+  }
+
+  async #openControl({ admin }: PolicyDocument): Promise<void> {
+    const { isWorker = false, version, config, emit } = this.#options
+    const { control, folder } = config
+    if (control === undefined && !hasAdminApi(admin)) return
+    const opened = await ControlRoom.open({
+      ...{ control, isWorker, version, folder, emit },
+      stateFile: admin?.state,
+      runtime: this.#runtime,
+    })
+    this.#control = opened
+    this.#lifecycle.add(() => opened.close())
+  }
+
+  get #isReady(): boolean {
+    return this.#isStarted && (this.gateway?.isReady ?? true)
+  }
+
+  /** The metrics of the rate limit service count policies as it counts configurations. */
+  #count(event: ServiceEvent): void {
+    const { control } = this.#options.config
+    if (event.type === 'config-applied') {
+      this.#stats.configLoadSuccess++
+      control?.plane.applied(event.version)
+    }
+    if (event.type === 'config-refused') {
+      this.#stats.configLoadError++
+      control?.plane.refused(event.problems)
+    }
+  }
+
+  #status(): object {
+    const { overload } = this.#runtime
+    return {
+      program: this.#options.version,
+      startedAt: new Date(this.#startedAtMs).toISOString(),
+      ready: this.#isReady,
+      policy: this.#runtime.status(),
+      upstreams: this.gateway?.upstreams() ?? {},
+      store: { kind: this.store.description, connected: this.store.isConnected() },
+      overload: overload.status(),
+      ...(this.#control && { control: this.#control.status() }),
+    }
+  }
+}
+
+function listenerTls(
+  { cert, key, clientCa }: NonNullable<NonNullable<PolicyDocument['admin']>['tls']>,
+  folder: string,
+) {
+  const read = (file: string) => readTlsFile(file, folder)
+  return {
+    cert: read(cert),
+    key: read(key),
+    clientCa: clientCa === undefined ? undefined : read(clientCa),
+  }
+}
+
+/** One line for each limit, for the debug page. */
+function limitsText({ limits }: PolicyDocument): string {
+  return limits.map((limit) => `${limit.name}: ${JSON.stringify(limit)}\n`).join('')
+}

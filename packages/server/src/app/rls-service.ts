@@ -1,0 +1,164 @@
+/** The rate limit service for Envoy, with the directory of Envoy's YAML and its own stores. */
+
+import { resolve } from 'node:path'
+import { FileSource } from '../config/file-source.ts'
+import type { ConfigSource } from '../config/source.ts'
+import { ChargeGroups } from '../limits/charging/charge-group.ts'
+import { perSecondStore } from '../limits/charging/store-router.ts'
+import type { Emit } from '../observability/events.ts'
+import { Overload } from '../overload/overload.ts'
+import { watchLoop } from '../overload/watch-loop.ts'
+import { bundleLoader } from '../rls/config/config-bundle.ts'
+import { rlsConfigReader } from '../rls/config/config-files.ts'
+import type { RlsConfig } from '../rls/config/rls-config.ts'
+import { EnvoyPlanner } from '../rls/service/envoy-planner.ts'
+import { RateLimitService } from '../rls/service/rate-limit-service.ts'
+import { ResponseTimes } from '../rls/service/response-times.ts'
+import { Stats } from '../rls/service/stats.ts'
+import { type RlsSettings, rlsDefaults } from '../rls/settings.ts'
+import { configText } from '../rls/web/debug-pages.ts'
+import { createStore, type OpenStore, type StoreSettings } from '../stores/create-store.ts'
+import { ControlPlane, nodeName, openRlsStore } from './control-plane.ts'
+import { type Lifecycle, startWith } from './lifecycle.ts'
+import { addressText, type RlsListeners, startRlsListeners } from './rls-listeners.ts'
+
+export interface RlsService {
+  readonly addresses: RlsListeners['addresses']
+  /** For people: the address of the listener and the place of the counters. */
+  readonly description: string
+  /** Reports unhealthy, drains calls, and closes everything. */
+  close(): Promise<void>
+}
+
+export type RlsOptions = Partial<RlsSettings> & Pick<RlsSettings, 'configDirectory'>
+
+export function startRls(options: RlsOptions, emit: Emit = () => undefined): Promise<RlsService> {
+  const settings: RlsSettings = { ...rlsDefaults, ...options }
+  return startWith((lifecycle) => start(settings, emit, lifecycle))
+}
+
+async function start(settings: RlsSettings, emit: Emit, lifecycle: Lifecycle): Promise<RlsService> {
+  const stats = new Stats()
+  const times = new ResponseTimes()
+  const stores = openStores(settings, emit, lifecycle)
+  const overload = overloadOf(settings, emit)
+  lifecycle.add(watchLoop(overload))
+  const service = new RateLimitService({
+    groups: new ChargeGroups(stores.router, settings.charging),
+    stats,
+    times,
+    settings,
+    overload,
+    onError: (error) => emit({ type: 'error', error }),
+  })
+  const control = openControl(settings)
+  if (control !== undefined) lifecycle.add(() => control.close())
+  const source =
+    control?.source ?? new FileSource(rlsConfigReader(settings.configDirectory, settings))
+  lifecycle.add(() => source.close())
+  await followConfig({ source, control, service, stats, settings, emit })
+  const listeners = await startRlsListeners({
+    settings,
+    service,
+    stats,
+    times,
+    isReady() {
+      const isConfigured = (source.current?.value.domains.size ?? 0) > 0
+      const isReady = stores.all.every((store) => store.isReady())
+      return isReady && (isConfigured || !settings.needsConfigToBeHealthy)
+    },
+    configText: () => configText(source.current?.value),
+  })
+  lifecycle.add(() => listeners.close())
+  const { addresses } = listeners
+  return {
+    addresses,
+    description: `${addressText(addresses.grpc)}, counters in ${stores.main.description}`,
+    close: () => lifecycle.close(),
+  }
+}
+
+interface ConfigParts {
+  readonly source: ConfigSource<RlsConfig>
+  readonly control: ControlPlane<RlsConfig> | undefined
+  readonly service: RateLimitService
+  readonly stats: Stats
+  readonly settings: RlsSettings
+  readonly emit: Emit
+}
+
+/** Applies the first configuration, if it is valid, and then every change. */
+async function followConfig({
+  source,
+  control,
+  service,
+  stats,
+  settings,
+  emit,
+}: ConfigParts): Promise<void> {
+  let limitsBefore = 0
+  const listener: Parameters<typeof source.follow>[0] = {
+    onChange({ value, id }) {
+      stats.configLoadSuccess++
+      service.use(new EnvoyPlanner(value, stats, settings))
+      const limits = value.rules.length
+      emit({ type: 'config-applied', version: id, limits, limitsBefore })
+      limitsBefore = limits
+      control?.applied(id)
+    },
+    onRefused(problems) {
+      stats.configLoadError++
+      const messages = problems.map(({ message }) => message)
+      emit({ type: 'config-refused', problems: messages })
+      control?.refused(messages)
+    },
+  }
+  const first = await source.read()
+  if (first.ok) listener.onChange(first)
+  else listener.onRefused(first.problems)
+  control?.start(emit, first.ok ? first.id : '')
+  source.follow(listener)
+}
+
+/** Opens the etcd of the settings, if they name one. Throws if a file cannot be read. */
+function openControl(settings: RlsSettings): ControlPlane<RlsConfig> | undefined {
+  const { control } = settings
+  const store = openRlsStore(settings)
+  if (control === undefined || store === undefined) return undefined
+  const { node, region, stateFile } = control
+  const load = bundleLoader(settings)
+  return new ControlPlane<RlsConfig>({
+    store,
+    place: { node: nodeName({ node }), region },
+    path: resolve(settings.configDirectory),
+    stateFile: stateFile === undefined ? undefined : resolve(stateFile),
+    program: 'tidegate rls',
+    load: (document) => load(document?.text),
+  })
+}
+
+function overloadOf({ overloadDelayMs, callsMax }: RlsSettings, emit: Emit): Overload {
+  const settings = { delay: overloadDelayMs, requestsMax: callsMax, criticalShare: 0 }
+  return new Overload(settings, { observer: emit })
+}
+
+function openStores(settings: RlsSettings, emit: Emit, lifecycle: Lifecycle) {
+  const { store: mainSettings, perSecondStore: perSecondSettings, storeDeadlineMs } = settings
+  const open = (store: string, one: StoreSettings): OpenStore => {
+    const opened = createStore(one, {
+      deadlineMs: storeDeadlineMs,
+      onStoreError: 'closed',
+      observer: (event) => emit({ type: 'store', store, event }),
+      onConnectionError: (error) => emit({ type: 'store-connection', store, error }),
+    })
+    lifecycle.add(() => opened.close())
+    return opened
+  }
+  const main = open(perSecondSettings === undefined ? '' : 'main', mainSettings)
+  const perSecond = perSecondSettings && open('per-second', perSecondSettings)
+  return {
+    main,
+    all: perSecond === undefined ? [main] : [main, perSecond],
+    router: perSecondStore(main.store, perSecond?.store),
+  }
+}

@@ -1,0 +1,170 @@
+import { writeFileSync } from 'node:fs'
+import { describe, expect, test } from 'vitest'
+import { readText } from '../../../../../test/house/source-file.ts'
+import { BOOTSTRAP, startAdminService } from '../../admin/admin-contract.ts'
+import { routeTable } from '../../admin/route-table.ts'
+import { runCli } from '../cli.ts'
+
+async function run(args: readonly string[], environment: Record<string, string> = {}) {
+  let stdout = ''
+  let stderr = ''
+  const code = await runCli(args, {
+    environment,
+    stdout: (text) => {
+      stdout += text
+    },
+    stderr: (text) => {
+      stderr += text
+    },
+  })
+  return { code, stdout, stderr }
+}
+
+async function setup() {
+  const service = await startAdminService()
+  const environment = { TIDEGATE_ADMIN: service.url, TIDEGATE_TOKEN: BOOTSTRAP }
+  const tidegate = (line: string) => run(line.split(' '), environment)
+  return { ...service, environment, tidegate }
+}
+
+describe('the commands', () => {
+  test('set, list and remove an override', async () => {
+    const { tidegate } = await setup()
+    const set = await tidegate('override set acme --name api --limit 5 --for 7d --why promotion')
+    expect(set).toMatchObject({ code: 0, stderr: '' })
+    expect(set.stdout).toMatch(/^override of api set until .*Z, on this node only\n$/)
+    const list = await tidegate('override list')
+    expect(list.stdout).toMatch(/^api acme: \{"limit":5\}, until .*, by bootstrap: promotion\n1 ov/)
+    const json = JSON.parse((await tidegate('override list --json')).stdout)
+    expect(json).toMatchObject({ overrides: [{ limit: 'api', key: ['acme'] }], scope: 'node' })
+    const removed = await tidegate('override remove acme --name api --why over')
+    expect(removed.stdout).toBe('override of api removed, on this node only\n')
+  })
+
+  test('block and unblock a client', async () => {
+    const { tidegate } = await setup()
+    const block = await tidegate('block user mallory --for 1h --answer 429 --why attack')
+    expect(block.stdout).toMatch(/^user blocked until .*, on this node only\n$/)
+    const byKey = await tidegate('block key acme --name api --forever --why attack')
+    expect(byKey.stdout).toBe('key blocked without an end, on this node only\n')
+    expect((await tidegate('block list')).stdout).toContain('user mallory: 429, until')
+    const unblock = await tidegate('unblock user mallory --why sorry')
+    expect(unblock.stdout).toBe('user no longer blocked, on this node only\n')
+  })
+
+  test('turn the switch and show it', async () => {
+    const { tidegate } = await setup()
+    expect((await tidegate('switch show')).stdout).toBe('limits on, blocks on, on this node only\n')
+    const off = await tidegate('switch off --until 2999-01-01T00:00:00Z --why emergency')
+    expect(off.stdout).toMatch(/^limits off, blocks on, until 2999-01-01T00:00:00\.000Z, on/)
+    expect((await tidegate('switch show')).stdout).toContain('limits off')
+  })
+
+  test('show, refund and reset a counter', async () => {
+    const { tidegate } = await setup()
+    expect((await tidegate('counter show acme')).stdout).toMatch(/^api: 0 used, 2 left/)
+    expect((await tidegate('counter refund acme --name api --units 1 --why x')).code).toBe(0)
+    expect((await tidegate('counter reset acme --name api --why x')).code).toBe(0)
+  })
+
+  test('create, use, list and revoke a token', async () => {
+    const { tidegate, folder, url } = await setup()
+    const created = await tidegate('token create --name ci --role read --for 1h --why test')
+    expect(created.stdout).toMatch(/^tg_[0-9a-f]{12}_[\w-]{43}\n$/)
+    const file = `${folder}/token`
+    writeFileSync(file, created.stdout)
+    const show = await run(['switch', 'show', '--admin', url, '--token-file', file])
+    expect(show.code).toBe(0)
+    const id = created.stdout.slice(3, 15)
+    expect((await tidegate('token list')).stdout).toContain(`${id} read`)
+    expect((await tidegate(`token revoke ${id} --why lost`)).code).toBe(0)
+    const refused = await run(['switch', 'show', '--admin', url, '--token-file', file])
+    expect(refused).toMatchObject({ code: 1, stderr: expect.stringContaining('401: ') })
+  })
+
+  test('list, export and verify the audit', async () => {
+    const { tidegate } = await setup()
+    await tidegate('switch shadow --why calm')
+    expect((await tidegate('audit')).stdout).toMatch(
+      /^1 .* bootstrap \(admin\) switch\.set switch done: calm\n$/,
+    )
+    const exported = (await tidegate('audit export --action switch')).stdout
+    expect(JSON.parse(exported)).toMatchObject({ id: 1, action: 'switch.set' })
+    expect((await tidegate('audit verify')).stdout).toBe(
+      'the audit is whole: 1 records, from 1 to 1\n',
+    )
+    expect((await tidegate('audit --actor alice')).stdout).toBe('no records\n')
+  })
+})
+
+describe('errors', () => {
+  test.for<[string, number, RegExp]>([
+    ['override set acme --limit 5 --for 1h --why x', 2, /--name LIMIT is missing/],
+    ['override set acme --name api --for 1h --why x', 2, /--limit, --per, --burst or --ttl/],
+    ['override set acme --name api --limit 5 --for 1h', 2, /--why TEXT is missing/],
+    ['override set acme --name api --limit x --for 1h --why x', 2, /allowed is a whole number/],
+    ['override set acme --name none --limit 5 --for 1h --why x', 1, /422: limit: no limit/],
+    ['override set acme --name api --limit 5 --why x', 1, /exactly one of them is needed/],
+    ['override frob', 2, /allowed is: set, list or remove/],
+    ['block user', 2, /KIND VALUE is missing/],
+    ['block planet mars --for 1h --why x', 1, /422: kind/],
+    ['block user u --for 1h --answer 200 --why x', 2, /allowed is 403 or 429/],
+    ['unblock user u --why x', 1, /404: There is no such entry/],
+    ['switch', 2, /allowed is: on, shadow, off or show/],
+    ['switch sideways --why x', 1, /422: limits/],
+    ['token create --name x', 2, /--name NAME and --role ROLE are needed/],
+    ['counter refund a --name api --units 0 --why x', 2, /--units N/],
+    ['audit frob', 2, /allowed is: list, export or verify/],
+  ])('%s: exit code %i', async ([line, code, message]) => {
+    const { tidegate } = await setup()
+    expect(await tidegate(line)).toMatchObject({ code, stderr: expect.stringMatching(message) })
+  })
+
+  test('name the place that cannot be reached, and never the token', async () => {
+    const environment = { TIDEGATE_TOKEN: 'tg_secret_token' }
+    const gone = await run(['switch', 'show', '--admin', 'http://127.0.0.1:9'], environment)
+    expect(gone).toMatchObject({ code: 1, stderr: expect.stringContaining('cannot be reached') })
+    expect(gone.stderr).not.toContain('tg_secret')
+    const none = await run(['switch', 'show'])
+    expect(none.stderr).toContain('set TIDEGATE_TOKEN, or use --token-file FILE')
+    const wrong = await run(['switch', 'show', '--admin', 'ftp://x'], environment)
+    expect(wrong).toMatchObject({ code: 2 })
+  })
+})
+
+describe('docs/admin-api.md', () => {
+  const page = readText('docs/admin-api.md')
+
+  test('has commands that work in their order', async () => {
+    const { tidegate } = await setup()
+    const lines = page.split('\n').filter((line) => /^tidegate \w+ /.test(line))
+    expect(lines.length).toBeGreaterThan(15)
+    for (const line of lines) {
+      const { code, stderr } = await tidegate(line.replace(/^tidegate /, ''))
+      expect({ line, code, stderr: stderr.replace(/^token .*\n$/, '') }).toEqual({
+        line,
+        code: 0,
+        stderr: '',
+      })
+    }
+  })
+
+  test('lists every route with its role', () => {
+    const rows = routeTable.map(
+      ({ method, path, role, summary }) => `| \`${method} ${path}\` | ${role} | ${summary} |`,
+    )
+    expect(page.split('\n').filter((line) => /^\| `[A-Z]+ \/v1/.test(line))).toEqual(rows)
+  })
+})
+
+test('keys with control characters do not reach the terminal raw', async () => {
+  const { call, tidegate } = await setup()
+  const key = ['a\u001b[2J\u202e\u009b']
+  const body = { limit: 'api', key, set: { limit: 5 }, for: '1h', why: 'a test' }
+  expect((await call('PUT', '/v1/overrides', { body })).status).toBe(200)
+  for (const line of ['override list', 'override list --json']) {
+    const { stdout } = await tidegate(line)
+    expect(stdout).toContain('a\\u001b[2J\\u202e\\u009b')
+    expect(stdout).not.toMatch(/(?!\n)[\p{Cc}\p{Cf}]/u)
+  }
+})

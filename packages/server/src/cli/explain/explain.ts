@@ -1,0 +1,84 @@
+/** `tidegate explain`: the outcome of a request, the limits that apply, and why others do not. */
+
+import { parseArgs } from 'node:util'
+import { type ExplainInput, explainPolicy, InputError } from '../../app/explain/explain-policy.ts'
+import { readPolicyConfig } from '../../app/policy-config.ts'
+import { type Command, exitCodes, UsageError } from '../terminal.ts'
+import { explainText } from './explain-text.ts'
+
+const options = {
+  config: { type: 'string' },
+  method: { type: 'string', default: 'GET' },
+  path: { type: 'string', default: '/' },
+  header: { type: 'string', multiple: true, default: [] as string[] },
+  ip: { type: 'string', default: '127.0.0.1' },
+  user: { type: 'string' },
+  organisation: { type: 'string' },
+  organization: { type: 'string' },
+  tier: { type: 'string' },
+  json: { type: 'boolean', default: false },
+} as const
+
+export const explainCommand: Command = {
+  name: 'explain',
+  summary: 'The outcome of a request: its route, the limits that apply, and why others do not',
+  help: `Usage: tidegate explain --config FILE [OPTIONS]
+
+Evaluates the policy for a request without sending or charging anything. The outcome is that of a
+caller that has used nothing yet.
+
+  --config FILE         The policy
+  --method METHOD       Default: GET
+  --path PATH           Default: /
+  --header 'NAME: V'    A header field; may be given several times. The API key is looked up as in
+                        the gateway; a bearer token is read, but not verified
+  --ip ADDRESS          The client's address. Default: 127.0.0.1
+  --user ID             The user, as from a token
+  --organisation ID     The organisation, as from a token or an API key; also --organization
+  --tier NAME           The tier, as from an API key
+  --json                Print JSON
+`,
+  async run(args, terminal) {
+    const { values } = parseArgs({ args: [...args], options })
+    if (values.config === undefined) throw new UsageError('--config FILE is missing')
+    const config = await readPolicyConfig(values.config, terminal.environment)
+    const input = { ...values, headers: headersOf(values.header), identity: identityOf(values) }
+    const { facts, explained } = await explainPolicy(config, terminal.environment, input).catch(
+      (error: unknown) => {
+        throw error instanceof InputError ? new UsageError(`--${error.message}`) : error
+      },
+    )
+    const text = values.json
+      ? `${JSON.stringify(explained, null, 2)}\n`
+      : explainText(facts, explained)
+    terminal.stdout(text)
+    return exitCodes.ok
+  },
+}
+
+interface IdentityOptions {
+  readonly user?: string
+  readonly organisation?: string
+  readonly organization?: string
+  readonly tier?: string
+}
+
+function identityOf(values: IdentityOptions): ExplainInput['identity'] {
+  const { user, tier } = values
+  const organisation = values.organisation ?? values.organization
+  return {
+    ...(user === undefined ? undefined : { user }),
+    ...(organisation === undefined ? undefined : { organisation }),
+    ...(tier === undefined ? undefined : { tier }),
+  }
+}
+
+function headersOf(lines: readonly string[]): ReadonlyMap<string, string> {
+  const headers = new Map<string, string>()
+  for (const line of lines) {
+    const colonAt = line.indexOf(':')
+    if (colonAt < 1) throw new UsageError(`--header: allowed is 'name: value'`)
+    headers.set(line.slice(0, colonAt).trim().toLowerCase(), line.slice(colonAt + 1).trim())
+  }
+  return headers
+}

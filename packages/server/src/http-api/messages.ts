@@ -1,0 +1,36 @@
+/** Requests and responses as handlers see them, without sockets. */
+
+import type { IncomingHttpHeaders } from 'node:http'
+
+export interface ApiRequest {
+  readonly method: string
+  /** Without the query. */
+  readonly path: string
+  readonly query: URLSearchParams
+  /** The parts of the path that the route names. */
+  readonly params: Readonly<Record<string, string>>
+  readonly headers: IncomingHttpHeaders
+  /** Undefined if the client has disconnected. */
+  readonly remoteAddress: string | undefined
+  readonly isEncrypted: boolean
+  /** The alternative names in the client's certificate, if it was verified. */
+  readonly certificateNames: readonly string[]
+  /** Reads the body as UTF-8. Rejects with 413 if it has more than `bytesMax` bytes. */
+  text(bytesMax: number): Promise<string>
+}
+
+export interface ApiResponse {
+  readonly status: number
+  readonly type: string
+  /** An iterator yields the lines of a long page, which is sent in chunks. */
+  readonly body: string | Iterator<string>
+  readonly headers?: Readonly<Record<string, string>>
+}
+
+export function textResponse(status: number, body: string): ApiResponse {
+  return { status, type: 'text/plain; charset=utf-8', body }
+}
+
+export function jsonResponse(status: number, body: string): ApiResponse {
+  return { status, type: 'application/json', body }
+}

@@ -1,0 +1,3 @@
+/** With two million keys. */
+
+import './flood.test.ts'

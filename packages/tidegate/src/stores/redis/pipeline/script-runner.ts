@@ -1,0 +1,233 @@
+/**
+ * Runs one script call to its end: by its digest, or by its text if the server does not know it;
+ * again if it was refused because its keys are being moved; and never again if its outcome is
+ * unknown.
+ *
+ * The deadline runs for each command, from when the client gets it until its reply is read. The
+ * queue bounds the time that calls wait before that.
+ */
+
+import { steadyClock } from '../../../clock.ts'
+import { TidegateError } from '../../../errors.ts'
+import { Deadlines, type Timed } from '../../deadlines.ts'
+import type { RedisCaller, Waited } from '../client.ts'
+import { isNoScript, isTryAgain, isWrongServer, redisError } from '../redis-error.ts'
+import type { ScriptCall } from '../scripts/script-arguments.ts'
+import { DEADLINE_MS_MAX, type RoundTrip } from './round-trip.ts'
+
+export interface RunnerOptions {
+  /** Undefined follows the round trip. */
+  readonly deadlineMs: number | undefined
+  readonly roundTrip: RoundTrip
+  /** Replicas that are to confirm, and how long to wait for them; undefined to wait for none. */
+  readonly replication: { readonly replicas: number; readonly timeoutMs: number } | undefined
+}
+
+/**
+ * How many deadlines a command may take while many calls are under way. A server that is being hit
+ * by a burst, on a machine that has much to do, may lose its processor for longer than a deadline;
+ * the calls of a burst wait for longer anyway, and to admit all of them for that would be worse.
+ */
+const PATIENCE = 7
+
+export interface Outcome {
+  /** `isConfirmed` is false only if replicas had to confirm and have not. */
+  onReply(reply: unknown, isConfirmed: boolean): void
+  onError(error: TidegateError): void
+}
+
+/** The keys of a group arrive at their new node within milliseconds of each other. */
+const TRY_AGAIN_DELAY_MS = 5
+
+/** Shortest time between two reconnects, because the next connection may reach a replica, too. */
+const RECONNECT_INTERVAL_MS = 1_000
+
+/**
+ * Commands that the server has left unanswered beyond their deadline. The client keeps each until
+ * its connection ends, with the arguments of up to 128 charges, about 10 KB. A breaker stops far
+ * earlier; this bounds the memory of a process without one.
+ */
+const UNANSWERED_MAX = 1_024
+
+/** A replica that restarts or is busy is back sooner, and Sentinel takes about as long. */
+const UNCONFIRMED_MS_MAX = 1_000
+
+export class ScriptRunner {
+  readonly #caller: RedisCaller
+  readonly #options: RunnerOptions
+  readonly #prompt: FlightTimes
+  readonly #patient: FlightTimes
+  readonly #unanswered = { count: 0 }
+  #reconnectedMs = Number.NEGATIVE_INFINITY
+  /** When replicas last confirmed, or the start. */
+  #confirmedMs = steadyClock.now()
+
+  constructor(caller: RedisCaller, options: RunnerOptions) {
+    this.#caller = caller
+    this.#options = options
+    const { roundTrip } = options
+    this.#prompt = this.#times(() => options.deadlineMs ?? roundTrip.deadlineMs)
+    this.#patient = this.#times(() => patienceMs(options.deadlineMs ?? roundTrip.deadlineMs))
+  }
+
+  get deadlineMs(): number {
+    return this.#prompt.deadlineMs()
+  }
+
+  #times(deadlineMs: () => number): FlightTimes {
+    const { roundTrip } = this.#options
+    const deadlines = new Deadlines(deadlineMs)
+    return { deadlineMs, deadlines, roundTrip, unanswered: this.#unanswered }
+  }
+
+  /** `isPatient` while many calls are under way. */
+  run(call: ScriptCall, outcome: Outcome, isPatient = false): void {
+    const times = isPatient ? this.#patient : this.#prompt
+    if (this.#unanswered.count >= UNANSWERED_MAX) {
+      outcome.onError(silent(times.deadlineMs()))
+      return
+    }
+    this.#attempt(new Flight(call, outcome, times), 'evalsha')
+  }
+
+  #attempt(flight: Flight, command: 'eval' | 'evalsha'): void {
+    const { script, keys, args } = flight.call
+    const text = command === 'eval' ? script.text : script.sha1
+    const onError = (error: unknown) => this.#onError(flight, command, error)
+    try {
+      if (this.#options.replication === undefined) {
+        const ran = this.#caller[command](text, keys, args)
+        ran.then((reply) => flight.succeed(reply, true), onError)
+        return
+      }
+      const { replicas, timeoutMs } = this.#options.replication
+      const run = command === 'eval' ? this.#caller.evalAndWait : this.#caller.evalshaAndWait
+      const onWaited = ({ reply, confirmed }: Waited) => {
+        this.#onConfirmed(confirmed >= replicas)
+        flight.succeed(reply, confirmed >= replicas)
+      }
+      run(text, keys, args, replicas, timeoutMs).then(onWaited, onError)
+    } catch (error) {
+      onError(error)
+    }
+  }
+
+  #onError(flight: Flight, command: 'eval' | 'evalsha', error: unknown): void {
+    if (flight.isSettled) {
+      flight.answerLate()
+      return
+    }
+    // Refused before the script ran, so this is its first run.
+    if (command === 'evalsha' && isNoScript(error)) {
+      flight.restart()
+      this.#attempt(flight, 'eval')
+      return
+    }
+    if (isTryAgain(error)) {
+      steadyClock.schedule(() => {
+        if (flight.isSettled) flight.answerLate()
+        else this.#attempt(flight, 'evalsha')
+      }, TRY_AGAIN_DELAY_MS)
+      return
+    }
+    if (isWrongServer(error)) this.#reconnect()
+    flight.fail(redisError(error))
+  }
+
+  /** A master without confirmations may be cut off, while another one has taken over. */
+  #onConfirmed(isConfirmed: boolean): void {
+    const nowMs = steadyClock.now()
+    if (isConfirmed) this.#confirmedMs = nowMs
+    else if (nowMs - this.#confirmedMs >= UNCONFIRMED_MS_MAX) this.#reconnect()
+  }
+
+  /** A new connection finds the server that the name resolves to now. */
+  #reconnect(): void {
+    const nowMs = steadyClock.now()
+    if (nowMs - this.#reconnectedMs < RECONNECT_INTERVAL_MS) return
+    this.#reconnectedMs = nowMs
+    this.#caller.reconnect?.()
+  }
+}
+
+/** The deadline of a command, and the count of those that were left unanswered. */
+interface FlightTimes {
+  readonly deadlineMs: () => number
+  readonly deadlines: Deadlines
+  readonly roundTrip: RoundTrip
+  readonly unanswered: { count: number }
+}
+
+/** A command under way. Only a reply before the deadline counts. */
+class Flight implements Timed {
+  readonly call: ScriptCall
+  readonly #outcome: Outcome
+  readonly #times: FlightTimes
+  #sentMs = steadyClock.now()
+  isSettled = false
+  #isLate = false
+  dueMs = 0
+  before: Timed | undefined
+  after: Timed | undefined
+
+  constructor(call: ScriptCall, outcome: Outcome, times: FlightTimes) {
+    this.call = call
+    this.#outcome = outcome
+    this.#times = times
+    times.deadlines.add(this, this.#sentMs)
+  }
+
+  /** Restarts the deadline for another command of the call. */
+  restart(): void {
+    this.#times.deadlines.remove(this)
+    this.#learn()
+    this.#sentMs = steadyClock.now()
+    this.#times.deadlines.add(this, this.#sentMs)
+  }
+
+  succeed(reply: unknown, isConfirmed: boolean): void {
+    this.#learn()
+    if (this.isSettled) {
+      this.answerLate()
+      return
+    }
+    this.isSettled = true
+    this.#times.deadlines.remove(this)
+    this.#outcome.onReply(reply, isConfirmed)
+  }
+
+  fail(error: TidegateError): void {
+    this.isSettled = true
+    this.#times.deadlines.remove(this)
+    this.#outcome.onError(error)
+  }
+
+  expire(): void {
+    this.isSettled = true
+    this.#isLate = true
+    this.#times.unanswered.count++
+    this.#outcome.onError(silent(this.#times.deadlineMs()))
+  }
+
+  #learn(): void {
+    const nowMs = steadyClock.now()
+    this.#times.roundTrip.learn(nowMs - this.#sentMs, nowMs)
+  }
+
+  /** Frees the memory of a command that was answered late. */
+  answerLate(): void {
+    if (!this.#isLate) return
+    this.#isLate = false
+    this.#times.unanswered.count--
+  }
+}
+
+/** At most the longest deadline of a round trip, unless the caller's own is longer. */
+function patienceMs(deadlineMs: number): number {
+  return Math.max(deadlineMs, Math.min(deadlineMs * PATIENCE, DEADLINE_MS_MAX))
+}
+
+function silent(deadlineMs: number): TidegateError {
+  const message = `Redis has not answered within ${deadlineMs} ms; the outcome is unknown`
+  return new TidegateError('store-timeout', message)
+}

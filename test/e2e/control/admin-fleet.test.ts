@@ -1,0 +1,196 @@
+/** The admin API of nodes that share one etcd. */
+
+import { describe, expect, test } from 'vitest'
+import { isEtcdMissing, startEtcd } from '../../support/servers/etcd/etcd.ts'
+import { until } from '../../support/servers/until.ts'
+import { useServer } from '../../support/use-server.ts'
+import { type AdminNode, startAdminNode } from './admin-nodes.ts'
+import { apiPolicy } from './api-policy.ts'
+import { commandLine } from './command-line.ts'
+import { newPrefix } from './fleet-node.ts'
+
+interface AuditRecord {
+  readonly action: string
+  readonly result: string
+  readonly actor: { readonly kind: string; readonly name: string }
+  readonly versionFrom?: number
+  readonly versionTo?: number
+  readonly reason?: string
+  readonly after?: object
+}
+
+async function auditOf({ call }: AdminNode): Promise<readonly AuditRecord[]> {
+  return (await call('GET', '/v1/audit')).body.records as AuditRecord[]
+}
+
+// Needs etcd, which run.sh installs.
+describe.skipIf(isEtcdMissing())('the admin API of a fleet', () => {
+  const etcd = useServer(() => startEtcd())
+  const fleet = () => ({ endpoints: etcd.endpoints, prefix: newPrefix() })
+
+  test('publishes versions, which are live, listed, compared and rolled back', async () => {
+    const node = await startAdminNode('a', fleet())
+    const { call, publish, check } = node
+    const acme = { organisation: 'acme' }
+    expect((await call('GET', '/v1/policy')).body.current).toBeNull()
+    const first = await publish(apiPolicy(70), 0, 'more room')
+    expect(first.body).toMatchObject({ version: 1, by: 'bootstrap', why: 'more room', parent: 0 })
+    expect(first.headers.get('etag')).toBe('"1"')
+    await until('it is live', async () => (await check(acme)).limit === 70)
+    expect((await publish(apiPolicy(80), 1)).status).toBe(200)
+    const back = await call('POST', '/v1/policy/rollback', {
+      body: { to: 1, why: 'too much' },
+      headers: { 'If-Match': '"2"' },
+    })
+    expect(back.body).toMatchObject({ version: 3, rollbackOf: 1, parent: 2 })
+    await until('version 3 is live', async () => (await check(acme)).limit === 70)
+    const current = await call('GET', '/v1/policy')
+    expect(current.headers.get('etag')).toBe('"3"')
+    expect(current.body.current).toMatchObject({ version: 3, text: apiPolicy(70) })
+    const { versions } = (await call('GET', '/v1/policy/versions?before=3')).body
+    expect(versions).toMatchObject([{ version: 2 }, { version: 1 }])
+    const { diff } = (await call('GET', '/v1/policy/diff?from=1&to=2')).body
+    expect(diff).toContain('limit: 80')
+    expect((await call('GET', '/v1/policy/versions/9')).status).toBe(404)
+    expect(await auditOf(node)).toMatchObject([
+      { action: 'policy.rollback', versionFrom: 2, versionTo: 3, reason: 'too much' },
+      { action: 'policy.publish', versionFrom: 1, versionTo: 2, result: 'done' },
+      { action: 'policy.publish', versionFrom: 0, versionTo: 1, actor: { name: 'bootstrap' } },
+    ])
+  })
+
+  test('refuses a publication without If-Match, over an unseen version, or not valid', async () => {
+    const { call, publish } = await startAdminNode('a', fleet())
+    const body = { text: apiPolicy(3), why: 'a test' }
+    expect((await call('PUT', '/v1/policy', { body })).status).toBe(428)
+    expect((await publish(apiPolicy(3), 0)).status).toBe(200)
+    expect((await publish(apiPolicy(4), 1)).status).toBe(200)
+    const lost = await publish(apiPolicy(5), 1)
+    expect(lost).toMatchObject({
+      status: 412,
+      body: { current: { version: 2, by: 'bootstrap' }, diff: expect.stringContaining('limit: 4') },
+    })
+    expect(lost.headers.get('etag')).toBe('"2"')
+    const wrong = await publish('limits: [{ name: x }]\n', 2)
+    expect(wrong.status).toBe(422)
+    expect(wrong.body.problems).toContainEqual(expect.stringContaining('document:1'))
+    const local = await publish(`store: {}\n${apiPolicy(1)}`, 2)
+    expect(local.body.problems).toContainEqual(expect.stringContaining('stays in the local file'))
+    expect((await publish(`# ${'x'.repeat(262_144)}\n${apiPolicy(1)}`, 2)).status).toBe(422)
+    const unknown = await call('POST', '/v1/policy/rollback', {
+      body: { to: 9, why: 'a test' },
+      headers: { 'If-Match': '"2"' },
+    })
+    expect(unknown.status).toBe(404)
+    expect((await call('GET', '/v1/policy')).body.current).toMatchObject({ version: 2 })
+  })
+
+  test('changes decisions of every node, in one audit', async () => {
+    const options = fleet()
+    const [a, b] = [await startAdminNode('a', options), await startAdminNode('b', options)]
+    const acme = { organisation: 'acme' }
+    const end = { for: '1h', why: 'a test' }
+    const override = { limit: 'api', key: ['acme'], set: { limit: 500 }, ...end }
+    const set = await a.call('PUT', '/v1/overrides', { body: override })
+    expect(set.body).toMatchObject({ scope: 'fleet', note: 'all nodes' })
+    await until('B has the override', async () => (await b.check(acme)).limit === 500)
+    const block = { kind: 'user', value: 'mallory', ...end }
+    await b.call('PUT', '/v1/blocks', { body: block })
+    const isBlocked = async ({ check }: AdminNode) =>
+      (await check({ user: 'mallory' })).outcome === 'blocked'
+    await until('A has the block', () => isBlocked(a))
+    await a.call('POST', '/v1/blocks/remove', { body: { ...block, for: undefined } })
+    await until('B has no block', async () => !(await isBlocked(b)))
+    await b.publish(apiPolicy(9), 0)
+    await until('A has the version', async () => (await a.check({ organisation: 'x' })).limit === 9)
+    expect((await a.check(acme)).limit).toBe(500)
+    const actions = ['policy.publish', 'block.remove', 'block.set', 'override.set']
+    for (const node of [a, b]) {
+      expect((await auditOf(node)).map(({ action }) => action)).toEqual(actions)
+      const verdict = (await node.call('GET', '/v1/audit/verify')).body
+      expect(verdict).toEqual({ ok: true, records: 4, first: 1, last: 4 })
+    }
+  })
+
+  test('has publications of the command line and failed attempts in the same audit', async () => {
+    const options = fleet()
+    const node = await startAdminNode('a', options)
+    const cli = commandLine(options)
+    const by = ['--by', 'ada', '--why', 'by hand']
+    expect((await cli('publish', cli.file(apiPolicy(3)), ...by)).code).toBe(0)
+    expect((await node.publish(apiPolicy(4), 1)).status).toBe(200)
+    expect((await cli('rollback', '1', ...by)).code).toBe(0)
+    expect((await cli('publish', cli.file('limits: 1'), ...by)).code).toBe(1)
+    expect((await cli('publish', cli.file(apiPolicy(5)), ...by, '--parent', '1')).code).toBe(1)
+    expect((await cli('rollback', '77', ...by)).code).toBe(1)
+    expect((await cli('rollback', '1', '--by', 'a\u001b[2J', '--why', 'x')).code).toBe(2)
+    expect((await node.publish(apiPolicy(6), 1)).status).toBe(412)
+    expect((await node.publish('limits: 1', 3)).status).toBe(422)
+    const records = await until('all are written', async () => {
+      const found = await auditOf(node)
+      return found.length === 8 && found.toReversed()
+    })
+    const shown = records.map(({ actor, action, result }) => `${actor.kind} ${action} ${result}`)
+    expect(shown).toEqual([
+      'cli policy.publish done',
+      'token policy.publish done',
+      'cli policy.rollback done',
+      'cli policy.publish refused',
+      'cli policy.publish conflict',
+      'cli policy.rollback refused',
+      'token policy.publish conflict',
+      'token policy.publish refused',
+    ])
+    expect(records[0]).toMatchObject({ actor: { name: 'ada', kind: 'cli' }, reason: 'by hand' })
+    expect(records[2]).toMatchObject({ versionFrom: 2, versionTo: 3, after: { rollbackOf: 1 } })
+    expect((await node.call('GET', '/v1/audit/verify')).body).toMatchObject({ ok: true })
+  })
+
+  test('accepts tokens of another node until they are revoked', async () => {
+    const options = fleet()
+    const [a, b] = [await startAdminNode('a', options), await startAdminNode('b', options)]
+    const token = await a.tokenFor('read')
+    const statusOf = async () => (await b.call('GET', '/v1/session', { token })).status
+    await until('B knows the token', async () => (await statusOf()) === 200)
+    const { tokens } = (await b.call('GET', '/v1/tokens')).body as { tokens?: { id: string }[] }
+    const id = tokens?.[0]?.id
+    await a.call('POST', '/v1/tokens/revoke', { body: { id, why: 'a test' } })
+    await until('B has forgotten it', async () => (await statusOf()) === 401)
+  })
+
+  test('shows the place of the changes, and the nodes', async () => {
+    const node = await startAdminNode('a', fleet())
+    const { call, publish, url } = node
+    await publish(apiPolicy(3), 0)
+    await until('it is live', async () => (await node.check({ organisation: 'x' })).limit === 3)
+    const page = (await (await fetch(`${url}/status`)).json()) as object
+    const control = {
+      kind: expect.stringContaining('etcd at'),
+      scope: 'fleet',
+      connected: true,
+      node: 'a',
+      published: 1,
+      live: 1,
+      revision: expect.stringMatching(/^\d+$/),
+      overrides: 0,
+      blocks: 0,
+    }
+    expect(page).toMatchObject({ control })
+    expect((await call('GET', '/v1/status')).body).toMatchObject({ control, scope: 'fleet' })
+    await until('it has reported', async () => {
+      const { nodes } = (await call('GET', '/v1/nodes')).body
+      return JSON.stringify(nodes).includes('"version":1')
+    })
+  })
+
+  test('starts without etcd, with the local file', async () => {
+    const options = { endpoints: ['http://127.0.0.1:1'], prefix: newPrefix() }
+    const { call, check } = await startAdminNode('a', options)
+    expect((await check({ organisation: 'acme' })).limit).toBe(2)
+    const { status, body } = await call('GET', '/v1/overrides')
+    expect({ status, detail: body.detail }).toMatchObject({
+      status: 503,
+      detail: expect.stringContaining('The control store'),
+    })
+  })
+})

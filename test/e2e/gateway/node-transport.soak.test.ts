@@ -1,0 +1,25 @@
+/** All tests that concern HTTP/1 again, on `gateway.transport: node`. */
+
+import { useTransport } from './transport.ts'
+
+useTransport('node')
+await import('./auth.test.ts')
+await import('./client-bodies.test.ts')
+await import('./client-faults.test.ts')
+await import('./client-protocols.test.ts')
+await import('./client-shares.test.ts')
+await import('./cors.test.ts')
+await import('./drain.test.ts')
+await import('./gateway.test.ts')
+await import('./listener.test.ts')
+await import('./log.test.ts')
+await import('./shed.test.ts')
+await import('./tls.test.ts')
+await import('./upstream-bodies.test.ts')
+await import('./upstream-connections.test.ts')
+await import('./upstream-events.test.ts')
+await import('./upstream-tls.test.ts')
+await import('./upstreams.test.ts')
+await import('./vanishing-clients.test.ts')
+await import('./via.test.ts')
+await import('./websocket.test.ts')

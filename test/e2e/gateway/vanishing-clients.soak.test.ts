@@ -1,0 +1,3 @@
+/** Runs vanishing-clients.test.ts for longer, from a random seed. */
+
+import './vanishing-clients.test.ts'

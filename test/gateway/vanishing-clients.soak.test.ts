@@ -1,3 +1,0 @@
-/** For longer, from a random seed. */
-
-import './vanishing-clients.test.ts'

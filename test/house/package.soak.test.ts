@@ -1,0 +1,3 @@
+/** Runs package.test.ts on the oldest supported Node too. */
+
+import './package.test.ts'

@@ -1,0 +1,212 @@
+/**
+ * The library as its users get it: packed, installed without a network into projects of every kind,
+ * and run there. The soak suite also uses the oldest supported Node.
+ */
+
+import { execFile } from 'node:child_process'
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import { publint } from 'publint'
+import { formatMessage } from 'publint/utils'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { isSoak } from '../support/suite.ts'
+import { readText, repositoryRoot } from './source-file.ts'
+
+/** The lower bound of `engines` in package.json. */
+const NODE_OLDEST = '22.18.0'
+
+/** Enough to pack, and to fetch a Node over a slow line. */
+const SLOW_MS = 300_000
+
+const versions = isSoak ? ['this Node', `Node ${NODE_OLDEST}`] : ['this Node']
+
+const run = promisify(execFile)
+const libraryFolder = join(repositoryRoot, 'packages/tidegate')
+const manifest = JSON.parse(readText('packages/tidegate/package.json'))
+/** The entry points that load everywhere; `tidegate/testing` needs a test runner. */
+const entries: readonly string[] = Object.keys(manifest.exports)
+  .filter((path) => path !== './package.json' && path !== './testing')
+  .map((path) => path.replace(/^\./, 'tidegate'))
+
+/** Outside the repository, where only the installed package can be found. */
+const emptyPlace = mkdtempSync(join(tmpdir(), 'tidegate-package-'))
+/** Inside the repository, where a project finds the types of Node and of the frameworks. */
+const typedPlace = join(repositoryRoot, '.cache', `package-test-${process.pid}`)
+
+let tarball = ''
+let packedFiles: readonly string[] = []
+let nodeOldest: string | undefined
+
+beforeAll(async () => {
+  await run(join(repositoryRoot, 'run.sh'), ['build'])
+  const packing = ['pack', '--json', '--ignore-scripts', '--pack-destination', emptyPlace]
+  const { stdout } = await run('npm', packing, { cwd: libraryFolder })
+  const packed = Object.values(JSON.parse(stdout))[0] as {
+    filename: string
+    files: { path: string }[]
+  }
+  tarball = join(emptyPlace, packed.filename)
+  packedFiles = packed.files.map(({ path }) => path)
+  if (isSoak) nodeOldest = await fetchedNode(NODE_OLDEST)
+}, SLOW_MS)
+
+afterAll(() => {
+  for (const place of [emptyPlace, typedPlace]) rmSync(place, { recursive: true, force: true })
+})
+
+describe('the packed library', () => {
+  test('holds compiled files, its manifest, README and licence, and nothing else', () => {
+    expect(packedFiles).toEqual(expect.arrayContaining(['README.md', 'LICENSE', 'package.json']))
+    const isCompiled = /^dist\/[\w/-]+(?:\.generated)?(\.d\.ts|\.js|\.js\.map)$/
+    const others = packedFiles.filter((path) => !isCompiled.test(path))
+    expect(others.sort()).toEqual(['LICENSE', 'README.md', 'package.json'])
+  })
+
+  test('has a file for every entry point', () => {
+    const wanted = JSON.stringify(manifest.exports).match(/dist\/[^"]+/g)
+    expect(packedFiles).toEqual(expect.arrayContaining(wanted ?? []))
+  })
+
+  test('explains its functions to editors, and its files to debuggers', () => {
+    const documented = [
+      'limits/limits',
+      'limiter/limiter',
+      'stores/redis/redis-store',
+      'middleware/hono',
+    ]
+    for (const file of documented) {
+      const declarations = readText(`packages/tidegate/dist/${file}.d.ts`).split('\n')
+      const bare = declarations.filter((line, at) => {
+        const before = declarations[at - 1] ?? ''
+        return line.startsWith('export declare function') && !before.endsWith('*/')
+      })
+      expect(bare).toEqual([])
+      const map = JSON.parse(readText(`packages/tidegate/dist/${file}.js.map`))
+      expect(map.sourcesContent).toEqual([readText(`packages/tidegate/src/${file}.ts`)])
+    }
+  })
+
+  test('has the licence of the repository', () => {
+    expect(readText('packages/tidegate/LICENSE')).toBe(readText('LICENSE'))
+  })
+
+  test('is clean for publint', async () => {
+    const bytes = new Uint8Array(readFileSync(tarball))
+    const { messages, pkg } = await publint({ strict: true, pack: { tarball: bytes.buffer } })
+    expect(messages.map((message) => formatMessage(message, pkg, { color: false }))).toEqual([])
+  })
+
+  test('has types that every resolution finds', { timeout: SLOW_MS }, async () => {
+    const attw = join(repositoryRoot, 'node_modules/@arethetypeswrong/cli/dist/index.js')
+    const config = join(libraryFolder, '.attw.json')
+    const printed = await output(process.execPath, [attw, tarball, '--config-path', config])
+    expect(printed).not.toContain('exit code')
+  })
+})
+
+describe.for(versions)('on %s the packed library', (version) => {
+  const nodeFor = () => (version === 'this Node' ? process.execPath : nodeOldest)
+  const noNode = `Node ${NODE_OLDEST} could not be fetched`
+
+  test('admits two of three in an ES module project', { timeout: SLOW_MS }, async (context) => {
+    const node = nodeFor()
+    if (node === undefined) return context.skip(noNode)
+    const folder = await project(emptyPlace, `esm ${version}`, { type: 'module' })
+    writeFileSync(join(folder, 'main.js'), esModule())
+    expect(await output(node, ['main.js'], folder)).toBe(expectedOutput)
+  })
+
+  test('admits two of three in a CommonJS project', { timeout: SLOW_MS }, async (context) => {
+    const node = nodeFor()
+    if (node === undefined) return context.skip(noNode)
+    const folder = await project(emptyPlace, `cjs ${version}`, { type: 'commonjs' })
+    writeFileSync(join(folder, 'main.js'), commonJs())
+    expect(await output(node, ['main.js'], folder)).toBe(expectedOutput)
+  })
+
+  test('admits two of three in a TypeScript project', { timeout: SLOW_MS }, async (context) => {
+    const node = nodeFor()
+    if (node === undefined) return context.skip(noNode)
+    const folder = await project(typedPlace, `ts ${version}`, { type: 'module' })
+    writeFileSync(join(folder, 'main.ts'), esModule())
+    writeFileSync(join(folder, 'main-in-commonjs.cts'), typedCommonJs())
+    writeFileSync(join(folder, 'tsconfig.json'), JSON.stringify({ compilerOptions }))
+    const tsc = join(repositoryRoot, 'node_modules/typescript/bin/tsc')
+    const complaints = (await output(process.execPath, [tsc, '-p', '.'], folder)).split('\n')
+    expect(
+      complaints.filter((line) => /^[\w-]+\.c?ts|node_modules\/tidegate\//.test(line)),
+    ).toEqual([])
+    for (const file of ['main.js', 'main-in-commonjs.cjs']) {
+      expect(await output(node, [file], folder)).toBe(expectedOutput)
+    }
+  })
+})
+
+/** Declarations are checked too; errors in those of the frameworks are ignored. */
+const compilerOptions = {
+  strict: true,
+  exactOptionalPropertyTypes: true,
+  module: 'nodenext',
+  target: 'es2024',
+  lib: ['es2024'],
+  types: ['node'],
+}
+
+/** Throws if an entry point lacks a function; prints whether each of three calls is allowed. */
+const program = `
+for (const entry of entries) {
+  if (!Object.values(entry).some((it) => typeof it === 'function')) throw new Error('empty')
+}
+const limiter = createLimiter({ limit: tokenBucket({ limit: 2, per: '1h' }) })
+console.log([1, 2, 3].map(() => limiter.checkSync('ada').allowed).join())
+`
+const expectedOutput = 'true,true,false\n'
+
+function esModule(): string {
+  const imports = entries.map((entry, index) => `import * as entry${index} from '${entry}'`)
+  return `${imports.join('\n')}
+import { createLimiter, tokenBucket } from 'tidegate'
+const entries = [${entries.map((_, index) => `entry${index}`)}]${program}`
+}
+
+function commonJs(): string {
+  return `const { createLimiter, tokenBucket } = require('tidegate')
+const entries = [${entries.map((entry) => `require('${entry}')`)}]${program}`
+}
+
+function typedCommonJs(): string {
+  const imports = entries.map((entry, index) => `import entry${index} = require('${entry}')`)
+  return `${imports.join('\n')}
+const { createLimiter, tokenBucket } = entry0
+const entries = [${entries.map((_, index) => `entry${index}`)}]${program}`
+}
+
+/** A folder with the package installed from its tarball and nothing else. */
+async function project(place: string, name: string, fields: object): Promise<string> {
+  const folder = join(place, name.replaceAll(' ', '-'))
+  mkdirSync(folder, { recursive: true })
+  writeFileSync(join(folder, 'package.json'), JSON.stringify({ private: true, ...fields }))
+  const options = ['--offline', '--ignore-scripts', '--no-audit', '--no-fund']
+  await run('npm', ['install', ...options, tarball], { cwd: folder })
+  return folder
+}
+
+async function fetchedNode(version: string): Promise<string | undefined> {
+  try {
+    const script = join(repositoryRoot, 'run.sh')
+    return (await run(script, ['node', version, '-p', 'process.execPath'])).stdout.trim()
+  } catch (error) {
+    console.warn(String(error))
+    return undefined
+  }
+}
+
+/** The output of a command, with its error if it fails, so that the comparison shows everything. */
+async function output(command: string, args: readonly string[], cwd?: string): Promise<string> {
+  const failed = (error: { stdout?: string; stderr?: string; code?: number }) => ({
+    stdout: `${error.stdout}${error.stderr}exit code ${error.code}\n`,
+  })
+  return (await run(command, args, { cwd }).catch(failed)).stdout
+}

@@ -1,3 +1,0 @@
-/** On the oldest Node that is supported too. */
-
-import './package.test.ts'

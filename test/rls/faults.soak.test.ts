@@ -1,3 +1,0 @@
-/** All faults, and how soon answers come. */
-
-import './faults.test.ts'

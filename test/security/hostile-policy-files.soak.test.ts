@@ -1,0 +1,3 @@
+/** Runs hostile-policy-files.test.ts with a stricter bound for delays. */
+
+import './hostile-policy-files.test.ts'

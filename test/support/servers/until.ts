@@ -1,0 +1,30 @@
+/** Waits for conditions of real servers, which a fake clock cannot control. */
+
+import { setTimeout as sleep } from 'node:timers/promises'
+
+const POLL_INTERVAL_MS = 20
+
+/**
+ * Far longer than any condition takes, also on a machine that stalls for seconds, so that only a
+ * fault reaches it.
+ */
+const WAIT_MS_MAX = 60_000
+
+/** Polls until the result is neither false nor undefined; an error counts as not yet. */
+export async function until<T>(
+  what: string,
+  ask: () => Promise<T | false | undefined> | T | false | undefined,
+): Promise<T> {
+  const end = Date.now() + WAIT_MS_MAX
+  for (;;) {
+    let cause: unknown
+    try {
+      const answer = await ask()
+      if (answer !== false && answer !== undefined) return answer
+    } catch (error) {
+      cause = error
+    }
+    if (Date.now() > end) throw new Error(`waited too long until ${what}`, { cause })
+    await sleep(POLL_INTERVAL_MS)
+  }
+}

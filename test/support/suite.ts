@@ -1,0 +1,81 @@
+/**
+ * The two suites. `./run.sh test` is quick: a change is worth waiting for it. `./run.sh test-soak`
+ * runs the files named `*.soak.test.ts`, and those only. Such a file holds tests of its own, or it
+ * imports another test file, whose tests then run with the larger of the sizes below.
+ */
+
+import { randomInt } from 'node:crypto'
+
+/** Set by `./run.sh test-soak`. */
+export const isSoak = process.env.TIDEGATE_SOAK === '1'
+
+const SEED_QUICK = 20_240_607
+const SEED_MAX = 2 ** 31 - 1
+
+/**
+ * The seed of random tests. The quick suite uses the same one in every run. The soak suite uses a
+ * new one each time; `TIDEGATE_SEED` repeats a run.
+ */
+export const seed = seedOfRun()
+
+/** One seed for all processes of a run, which inherit it from the first. */
+function seedOfRun(): number {
+  if (process.env.TIDEGATE_SEED === undefined) {
+    process.env.TIDEGATE_SEED = String(isSoak ? randomInt(SEED_MAX) : SEED_QUICK)
+    if (isSoak) console.info(`TIDEGATE_SEED=${process.env.TIDEGATE_SEED}`)
+  }
+  return Number(process.env.TIDEGATE_SEED)
+}
+
+const sized = <T>(quick: T, soak: T): T => (isSoak ? soak : quick)
+
+/** How long each comparison with other servers runs; a longer run finds rarer differences. */
+const fuzzMs = (quick: number, soak: number) =>
+  process.env.TIDEGATE_FUZZ_SECONDS === undefined
+    ? sized(quick, soak)
+    : Number(process.env.TIDEGATE_FUZZ_SECONDS) * 1_000
+
+export const sizes = {
+  /** About 250 streams per second, each to three servers. Frames are in the soak suite only. */
+  http1FuzzMs: fuzzMs(2_500, 360_000),
+  http2FuzzMs: fuzzMs(240_000, 240_000),
+  /** Runs of each property that sets no number itself. The quick number is fast-check's default. */
+  randomRuns: sized(100, 2_000),
+  /** Histories of hundreds of steps, for each of six limits that four processes share. */
+  leasedHistories: sized(20, 300),
+  /**
+   * Cohorts of 32 histories, for each of nine kinds. Known differences showed within three cohorts.
+   */
+  equivalenceCohorts: sized(4, 30),
+  /** Counters whose memory is measured. Bytes per key are alike from 100,000 on. */
+  measuredKeys: sized(100_000, 1_000_000),
+  /** Keys that a client makes up, twice as many in the soak suite as a memory store keeps. */
+  floodKeys: sized(200_000, 2_000_000),
+  /** Keys of 5,000 units that four processes spend. The first ones are the hottest. */
+  hotKeys: sized(8, 40),
+  /** Durations of loads on a Cluster, and in a process that is stopped repeatedly. */
+  clusterLoadMs: sized(2_000, 16_000),
+  stoppedLoadMs: sized(2_000, 20_000),
+  /** Few enough that each key is called more often than its limit within that time. */
+  stoppedKeys: sized(1_000, 50_000),
+  /** Duration of disconnecting clients in each of three protocols: hundreds per second. */
+  vanishingMs: sized(1_500, 15_000),
+  /**
+   * Measurements of time depend on the load of the machine. The quick suite finds gross errors on a
+   * busy machine; the soak suite needs an idle one. One stall makes 30 of 2,000 calls late: those
+   * that wait for a deadline. The figures of docs/reliability.md have stricter bounds of their own.
+   */
+  lateShareMax: 0.1,
+  atOnceShareMin: sized(0.5, 0.8),
+  /** A policy that is parsed in the serving thread delays requests for seconds. */
+  heldMsMax: sized(500, 150),
+  /** Rounds in which four processes spend a limit together; the bucket has more of them. */
+  sharedRounds: sized(6, 20),
+  sharedRoundsOfBuckets: sized(20, 100),
+  /** After a kill of Redis: the time to an open breaker, and to normal decisions. */
+  breakerOpenMsMax: sized(5_000, 2_000),
+  normalAgainMsMax: sized(10_000, 5_000),
+  /** Calls until code is compiled, and as many again; and during the outage. 1,000 per second. */
+  callsBeforeFault: sized(500, 1_000),
+  callsDuringFault: sized(1_500, 3_000),
+}
