@@ -48,8 +48,20 @@ function statuses({ url }: TestGateway, paths: readonly string[], headers = {}) 
   return Promise.all(paths.map((path) => statusOf(`${url}${path}`, headers)))
 }
 
-/** The third late sample is the first that counts; it raises the level from 0 to 2. */
-const ALL_BUT_CRITICAL = 3
+/** The third late sample is the first that counts. 3 s of them are more than a burst. */
+const OVERLOADING = 8
+
+/** The last of so many samples, ten times too late, raises the level from 0 to 2. */
+const ALL_BUT_CRITICAL = OVERLOADING
+
+describe('in a burst', () => {
+  test('requests of all priorities are served, however late', async () => {
+    const { gateway } = await start()
+    overload(gateway, OVERLOADING - 1)
+    const paths = ['/pay/1', '/', '/batch/1']
+    expect(await statuses(gateway, paths)).toEqual([200, 200, 200])
+  })
+})
 
 describe('in an overload', () => {
   test('critical requests pass, others get 503 and a time to come back', async () => {
@@ -170,7 +182,7 @@ describe('the priority of a request', () => {
 
   test('makes sheddable requests the first to go', async () => {
     const { gateway } = await start()
-    for (let at = 0; at < 3; at++) gateway.overload.observe(110, 500)
+    for (let at = 0; at < OVERLOADING; at++) gateway.overload.observe(110, 500)
     expect(gateway.overload.status().sheddingShare).toEqual({
       sheddable: 0.55,
       normal: 0,
@@ -220,7 +232,7 @@ describe('a tier', () => {
 
   test('that is sheddable goes before those without a priority', async () => {
     const { gateway } = await startWithTiers({ free: 'sheddable' })
-    for (let at = 0; at < 3; at++) gateway.overload.observe(110, 500)
+    for (let at = 0; at < OVERLOADING; at++) gateway.overload.observe(110, 500)
     expect(gateway.overload.status().sheddingShare.normal).toBe(0)
     const headers = { 'x-api-key': 'gold' }
     expect(await statuses(gateway, ['/', '/', '/'], headers)).toEqual([200, 200, 200])

@@ -50,9 +50,11 @@ test.for(['own', 'node'] as const)(
 
 describe('a late event loop', () => {
   test('sheds calls, answers health checks, and takes calls again when it is on time', async () => {
-    const rls = await startTestRls(config, { overloadDelayMs: 5 })
+    const rls = await startTestRls(config, { overloadDelayMs: 100 })
     expect(await isShed(rls)).toBe(false)
-    await blockLoop(12, 100)
+    await blockLoop(3, 500)
+    expect(await isShed(rls)).toBe(false)
+    await blockLoop(12, 500)
     expect(await isShed(rls)).toBe(true)
     expect(await rls.client.health('')).toBe('SERVING')
     await until('calls are taken', async () => !(await isShed(rls)))

@@ -8,6 +8,9 @@ const settings = { delay: 100, requestsMax: 100, criticalShare: 0.2 }
 
 const TICK_MS = 10
 
+/** Lateness that lasts no longer than this is a burst. */
+const BURST_MS = 3_000
+
 /** Samples as the timer takes them from a loop that is that late in every turn. */
 function run(overload: Overload, delayMs: number, forMs: number): void {
   const elapsedMs = delayMs + TICK_MS
@@ -25,9 +28,11 @@ describe('lateness', () => {
   test.for([
     { delayMs: 0, forMs: 60_000, sheddable: [0, 0], normal: [0, 0] },
     { delayMs: 100, forMs: 60_000, sheddable: [0, 0], normal: [0, 0] },
-    { delayMs: 110, forMs: 500, sheddable: [0.2, 0.6], normal: [0, 0] },
-    { delayMs: 110, forMs: 1_300, sheddable: [1, 1], normal: [0, 0.4] },
-    { delayMs: 200, forMs: 600, sheddable: [0.2, 0.8], normal: [0, 0] },
+    { delayMs: 110, forMs: BURST_MS, sheddable: [0, 0], normal: [0, 0] },
+    { delayMs: 2_000, forMs: BURST_MS, sheddable: [0, 0], normal: [0, 0] },
+    { delayMs: 110, forMs: BURST_MS + 500, sheddable: [0.2, 0.6], normal: [0, 0] },
+    { delayMs: 110, forMs: BURST_MS + 1_300, sheddable: [1, 1], normal: [0, 0.4] },
+    { delayMs: 200, forMs: BURST_MS + 500, sheddable: [0.2, 0.9], normal: [0, 0] },
     { delayMs: 200, forMs: 60_000, sheddable: [1, 1], normal: [1, 1] },
     { delayMs: 5_000, forMs: 60_000, sheddable: [1, 1], normal: [1, 1] },
   ])('of $delayMs ms for $forMs ms sheds by priority', ({ delayMs, forMs, sheddable, normal }) => {
@@ -51,6 +56,26 @@ describe('lateness', () => {
     expect(overload.isCalm).toBe(true)
   })
 
+  test('of bursts that are followed by as long without it sheds nothing', () => {
+    const overload = new Overload(settings)
+    for (let at = 0; at < 20; at++) {
+      run(overload, 500, BURST_MS / 2)
+      expect(overload.isCalm).toBe(false)
+      run(overload, 0, BURST_MS / 2 + 600)
+      expect(overload.isCalm).toBe(true)
+    }
+    expect(shares(overload)).toEqual([0, 0, 0])
+  })
+
+  test('that comes back while requests are still shed is not taken for a burst', () => {
+    const overload = new Overload(settings)
+    run(overload, 300, 2 * BURST_MS)
+    run(overload, 0, 1_500)
+    const [, before = 0] = shares(overload)
+    run(overload, 300, 1_000)
+    expect(shares(overload)[1]).toBeGreaterThan(before)
+  })
+
   test('sheds no normal request while it admits a sheddable one', () => {
     const overload = new Overload(settings)
     for (const delayMs of [150, 0, 150, 0, 300, 60, 0, 120]) {
@@ -64,7 +89,7 @@ describe('lateness', () => {
 
   test('between half the bound and all of it changes nothing', () => {
     const overload = new Overload(settings)
-    run(overload, 130, 700)
+    run(overload, 130, BURST_MS + 700)
     // The first samples are still compared with the ones before.
     run(overload, 70, 240)
     const before = shares(overload)
@@ -178,7 +203,7 @@ describe('requests in flight', () => {
 
 test('the share that is shed is the share of draws', () => {
   const overload = new Overload(settings, { random: evenly() })
-  run(overload, 110, 700)
+  run(overload, 110, BURST_MS + 700)
   const [share = 0] = shares(overload)
   for (let at = 0; at < 1_000; at++) overload.admits('sheddable')
   expect(overload.status().shed.sheddable / 1_000).toBeCloseTo(share, 2)

@@ -9,6 +9,9 @@
  * maximum for each priority. Critical requests are refused at the last maximum only, never for
  * lateness.
  *
+ * A burst is not an overload: the level rises only after lateness has lasted. Until then requests
+ * wait in line, and critical ones overtake them.
+ *
  * Nothing is queued here, and admitted requests are never cut off. docs/decisions/shedding.md has
  * the reasons.
  */
@@ -47,6 +50,12 @@ export interface OverloadOptions {
  * a loop that does not catch up. The smallest of them is what every request waits at least.
  */
 const SAMPLES = 3
+
+/**
+ * How long lateness must last before requests are refused for it. 4,000 clients that connect at
+ * once and send two requests each take 1 to 2 s on half of a shared core, and all are served.
+ */
+const BURST_MS = 3_000
 
 /** At a delay just above the bound, a priority is shed from nothing to all in one second. */
 const RISE_PER_SECOND = 1
@@ -90,6 +99,8 @@ export class Overload {
   #delayMs = 0
   #waitedMs = 0
   #level = 0
+  /** How long the loop was too late, less the time that it was on time since. */
+  #lateMs = 0
   /** Time since the loop was last too late. */
   #onTimeMs = 0
   #requests = 0
@@ -116,9 +127,9 @@ export class Overload {
     this.#maxima = maximaOf(settings)
   }
 
-  /** True if requests of every priority are admitted, so that theirs need not be looked up. */
+  /** True if no request is refused or has to wait, so that priorities need not be looked up. */
   get isCalm(): boolean {
-    return this.#level === 0 && this.#requests < this.#maxima.sheddable
+    return this.#level === 0 && this.#lateMs === 0 && this.#requests < this.#maxima.sheddable
   }
 
   /**
@@ -160,8 +171,9 @@ export class Overload {
     this.#delayMs = this.#samples.length < SAMPLES ? 0 : Math.min(...this.#samples)
     const load = this.#delayMs / this.#settings.delay
     this.#onTimeMs = load > 1 ? 0 : this.#onTimeMs + elapsedMs
-    const seconds = Math.min(elapsedMs, STEP_MS_MAX) / 1_000
-    this.#level = nextLevel(this.#level, load, seconds, this.#onTimeMs / 1_000)
+    this.#lateMs = clamp(this.#lateMs + (load > 1 ? elapsedMs : -elapsedMs), 0, BURST_MS)
+    const isBurst = load > 1 && this.#level === 0 && this.#lateMs < BURST_MS
+    if (!isBurst) this.#moveLevel(load, Math.min(elapsedMs, STEP_MS_MAX) / 1_000)
     this.#notice(elapsedMs)
   }
 
@@ -176,6 +188,10 @@ export class Overload {
       },
       shed: { ...this.#shed },
     }
+  }
+
+  #moveLevel(load: number, seconds: number): void {
+    this.#level = nextLevel(this.#level, load, seconds, this.#onTimeMs / 1_000)
   }
 
   #isDrawn(priority: Priority): boolean {
@@ -228,6 +244,10 @@ function nextLevel(level: number, load: number, seconds: number, onTimeSeconds: 
 function shareOf(priority: Priority, level: number): number {
   if (priority === 'critical') return 0
   return Math.min(1, Math.max(0, priority === 'normal' ? level - 1 : level))
+}
+
+function clamp(value: number, min: number, max: number): number {
+  return Math.min(max, Math.max(min, value))
 }
 
 function rounded(share: number): number {

@@ -15,12 +15,15 @@ export interface RequestTurnsOptions<T> {
   onWait(waitedMs: number): void
 }
 
-/**
- * About 3 ms of work. A request needs four turns: its decision and its response come in later ones.
- * With 256, critical requests took 24 ms in a steady overload instead of 5. A turn of a loop that
- * keeps up has less.
- */
+/** About 3 ms of work. A turn of a loop that keeps up has less. */
 const REQUESTS_PER_TURN = 64
+
+/**
+ * Time for requests that waited, in each turn. A critical request needs four turns, because its
+ * decision and its response come in later ones, so it waits four times as long. Other work of a
+ * turn, mostly responses, takes about as long again.
+ */
+const TURN_MS = 1
 
 /** The end of a turn with fewer requests is not observed. */
 const REQUESTS_UNNOTICED = 32
@@ -58,14 +61,18 @@ export class RequestTurns<T> {
 
   readonly #endTurn = () => {
     this.#isScheduled = false
-    const end = Math.min(this.#waiting.length, this.#at + REQUESTS_PER_TURN)
-    this.#count = end - this.#at
+    const first = this.#at
+    const end = Math.min(this.#waiting.length, first + REQUESTS_PER_TURN)
+    const endMs = performance.now() + TURN_MS
+    let nowMs = 0
     let sinceMs: number | undefined
-    for (; this.#at < end; this.#at++) {
-      const waiting = this.#waiting[this.#at] as Waiting<T>
+    while (this.#at < end && nowMs < endMs) {
+      const waiting = this.#waiting[this.#at++] as Waiting<T>
       sinceMs = waiting.sinceMs
       this.#options.handle(waiting.request)
+      nowMs = performance.now()
     }
+    this.#count = this.#at - first
     if (this.#at === this.#waiting.length) {
       this.#waiting = []
       this.#at = 0
@@ -73,7 +80,7 @@ export class RequestTurns<T> {
       if (this.#at > REQUESTS_PER_TURN) this.#compact()
       this.#schedule()
     }
-    if (sinceMs !== undefined) this.#options.onWait(performance.now() - sinceMs)
+    if (sinceMs !== undefined) this.#options.onWait(nowMs - sinceMs)
   }
 
   /** Releases the requests that were handled. */
