@@ -23,7 +23,7 @@ const REQUESTS_PER_TURN = 64
  * decision and its response come in later ones, so it waits four times as long. Other work of a
  * turn, mostly responses, takes about as long again.
  */
-const TURN_MS = 1
+const TURN_MS = 0.5
 
 /** The end of a turn with fewer requests is not observed. */
 const REQUESTS_UNNOTICED = 32
