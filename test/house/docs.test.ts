@@ -14,7 +14,7 @@ import { pictures } from '../../tools/plots/plots.ts'
 import { MOMENT_MS, mostWithin, PER_MS, run, subjects } from '../../tools/plots/traffic.ts'
 import { snippetsOf } from './snippets.ts'
 import { compileSnippets, type Ran, removeSnippets, runSnippets } from './snippets-run.ts'
-import { isThere, readText, repositoryFiles, repositoryRoot } from './source-file.ts'
+import { isThere, readText, repositoryPaths, repositoryRoot } from './source-file.ts'
 
 /** Enough to build and compile on a slow machine. */
 const SLOW_MS = 120_000
@@ -22,9 +22,10 @@ const SLOW_MS = 120_000
 /** Snippets that are not run are not tested, so few may be excepted. */
 const NOT_RUN_MAX = 2
 
-const documents = repositoryFiles()
-  .filter(({ path }) => path.endsWith('.md'))
-  .map(({ path, lines }) => ({ path, text: lines.join('\n') }))
+const files = repositoryPaths()
+const documents = files
+  .filter((path) => path.endsWith('.md'))
+  .map((path) => ({ path, text: readText(path) }))
 
 const snippets = documents.flatMap(({ path, text }) => snippetsOf(path, text))
 const programs = snippets.filter(({ notRun }) => notRun === undefined)
@@ -133,7 +134,7 @@ describe('the links of', () => {
 })
 
 describe('the files that', () => {
-  const paths = repositoryFiles().map(({ path }) => `/${path}`)
+  const paths = files.map((path) => `/${path}`)
 
   test.for(documents)('$path names are there', ({ text }) => {
     // `x.ts` stands for any file.

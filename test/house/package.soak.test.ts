@@ -1,3 +1,3 @@
-/** Runs package.test.ts on the oldest supported Node too. */
+/** Runs package.test.ts with the oldest supported Node. */
 
 import './package.test.ts'

@@ -1,6 +1,7 @@
 /**
- * The library as its users get it: packed, installed without a network into projects of every kind,
- * and run there. The soak suite also uses the oldest supported Node.
+ * Both packages as their users get them. The library is installed without a network into projects
+ * of every kind, and run there; the soak suite does so with the oldest supported Node. The server
+ * is a program that needs no TypeScript.
  */
 
 import { execFile } from 'node:child_process'
@@ -20,7 +21,7 @@ const NODE_OLDEST = '22.18.0'
 /** Enough to pack, and to fetch a Node over a slow line. */
 const SLOW_MS = 300_000
 
-const versions = isSoak ? ['this Node', `Node ${NODE_OLDEST}`] : ['this Node']
+const versions = [isSoak ? `Node ${NODE_OLDEST}` : 'this Node']
 
 const run = promisify(execFile)
 const libraryFolder = join(repositoryRoot, 'packages/tidegate')
@@ -32,23 +33,18 @@ const entries: readonly string[] = Object.keys(manifest.exports)
 
 /** Outside the repository, where only the installed package can be found. */
 const emptyPlace = mkdtempSync(join(tmpdir(), 'tidegate-package-'))
-/** Inside the repository, where a project finds the types of Node and of the frameworks. */
+/** Inside the repository, where a project finds types and dependencies. */
 const typedPlace = join(repositoryRoot, '.cache', `package-test-${process.pid}`)
 
-let tarball = ''
+const archives = join(repositoryRoot, '.cache/pack')
+const tarball = join(archives, 'tidegate-0.1.0.tgz')
+const serverTarball = join(archives, 'tidegate-server-0.1.0.tgz')
 let packedFiles: readonly string[] = []
 let nodeOldest: string | undefined
 
 beforeAll(async () => {
-  await run(join(repositoryRoot, 'run.sh'), ['build'])
-  const packing = ['pack', '--json', '--ignore-scripts', '--pack-destination', emptyPlace]
-  const { stdout } = await run('npm', packing, { cwd: libraryFolder })
-  const packed = Object.values(JSON.parse(stdout))[0] as {
-    filename: string
-    files: { path: string }[]
-  }
-  tarball = join(emptyPlace, packed.filename)
-  packedFiles = packed.files.map(({ path }) => path)
+  await run(join(repositoryRoot, 'run.sh'), ['pack'])
+  packedFiles = await filesIn(tarball)
   if (isSoak) nodeOldest = await fetchedNode(NODE_OLDEST)
 }, SLOW_MS)
 
@@ -93,9 +89,7 @@ describe('the packed library', () => {
   })
 
   test('is clean for publint', async () => {
-    const bytes = new Uint8Array(readFileSync(tarball))
-    const { messages, pkg } = await publint({ strict: true, pack: { tarball: bytes.buffer } })
-    expect(messages.map((message) => formatMessage(message, pkg, { color: false }))).toEqual([])
+    expect(await publintMessages(tarball)).toEqual([])
   })
 
   test('has types that every resolution finds', { timeout: SLOW_MS }, async () => {
@@ -103,6 +97,37 @@ describe('the packed library', () => {
     const config = join(libraryFolder, '.attw.json')
     const printed = await output(process.execPath, [attw, tarball, '--config-path', config])
     expect(printed).not.toContain('exit code')
+  })
+})
+
+describe('the packed server', () => {
+  test('has the program and the schema, and nothing of tests', async () => {
+    const files = await filesIn(serverTarball)
+    expect(files).toContain('dist/main.js')
+    expect(files).toContain('tidegate.schema.json')
+    expect(
+      files.filter((file) => /\.test\.|-contract\.|generate-|(?:^|\/)src\//.test(file)),
+    ).toEqual([])
+  })
+
+  test('has the licence of the repository', () => {
+    expect(readText('packages/server/LICENSE')).toBe(readText('LICENSE'))
+  })
+
+  test('is clean for publint', async () => {
+    expect(await publintMessages(serverTarball)).toEqual([])
+  })
+
+  test('runs', async () => {
+    const folder = join(typedPlace, 'server')
+    mkdirSync(folder, { recursive: true })
+    await run('tar', ['xzf', serverTarball, '-C', folder])
+    const program = join(folder, 'package/dist/main.js')
+    const { stdout } = await run(process.execPath, [program, 'version'])
+    expect(stdout).toBe('tidegate 0.1.0\n')
+    const sample = join(repositoryRoot, 'examples/tidegate.yaml')
+    const checked = await run(process.execPath, [program, 'check', '--config', sample])
+    expect(checked.stdout).toContain('is valid')
   })
 })
 
@@ -181,6 +206,21 @@ function typedCommonJs(): string {
   return `${imports.join('\n')}
 const { createLimiter, tokenBucket } = entry0
 const entries = [${entries.map((_, index) => `entry${index}`)}]${program}`
+}
+
+/** The paths of a package's files, without the folder that is around all of them. */
+async function filesIn(archive: string): Promise<string[]> {
+  const { stdout } = await run('tar', ['tzf', archive])
+  return stdout
+    .trim()
+    .split('\n')
+    .map((path) => path.replace(/^package\//, ''))
+}
+
+async function publintMessages(archive: string): Promise<(string | undefined)[]> {
+  const bytes = new Uint8Array(readFileSync(archive))
+  const { messages, pkg } = await publint({ strict: true, pack: { tarball: bytes.buffer } })
+  return messages.map((message) => formatMessage(message, pkg, { color: false }))
 }
 
 /** A folder with the package installed from its tarball and nothing else. */

@@ -61,14 +61,19 @@ export const repositoryRoot = join(import.meta.dirname, '../..')
 
 const FOLDERS_NOT_OURS = ['.git', 'node_modules', 'dist', '.tools', '.cache']
 
-/** All files that git does not ignore. */
+/** All files that git does not ignore, with their syntax: parsing them takes seconds. */
 export function repositoryFiles(): SourceFile[] {
+  return repositoryPaths().map((path) => sourceFile(path, readText(path)))
+}
+
+/** The paths of all files that git does not ignore. */
+export function repositoryPaths(): string[] {
   const listing = ['ls-files', '-z', '--cached', '--others', '--exclude-standard']
   const git = spawnSync('git', listing, { cwd: repositoryRoot, encoding: 'utf8' })
   const listed = git.status === 0 ? git.stdout.split('\0').filter((path) => path !== '') : []
   // During a merge, git lists a file once for each side.
   const paths = listed.length > 0 ? [...new Set(listed)] : pathsBelow('')
-  return paths.filter((path) => isFile(path)).map((path) => sourceFile(path, readText(path)))
+  return paths.filter((path) => isFile(path))
 }
 
 export function isThere(path: string): boolean {

@@ -3,24 +3,27 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { join } from 'node:path'
-import { afterEach, describe, expect, test } from 'vitest'
+import { setTimeout as pause } from 'node:timers/promises'
+import { afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { repositoryRoot } from '../../house/source-file.ts'
 import { freePort } from '../../support/servers/ports.ts'
 import { type RedisServer, startRedis } from '../../support/servers/redis.ts'
 import { until } from '../../support/servers/until.ts'
-import { type GatewayProcessOptions, startBackend, startGatewayProcess } from './gateway-process.ts'
+import {
+  type GatewayProcess,
+  type GatewayProcessOptions,
+  startBackend,
+  startGatewayProcess,
+} from './gateway-process.ts'
+
+/** A client sends up to 200 requests per second, hundreds while a policy changes. */
+const LOAD_PAUSE_MS = 5
 
 const stops: (() => Promise<unknown>)[] = []
 
 afterEach(async () => {
   for (const stop of stops.splice(0).reverse()) await stop()
 })
-
-async function backend(delayMs = 0) {
-  const started = await startBackend(delayMs)
-  stops.push(() => started.stop())
-  return { upstreams: { api: { targets: [started.url] } } }
-}
 
 async function gateway(options: GatewayProcessOptions) {
   const started = await startGatewayProcess(options)
@@ -34,8 +37,9 @@ async function redis(): Promise<{ server: RedisServer; store: object }> {
   return { server, store: { mode: 'standalone', addresses: [`${server.host}:${server.port}`] } }
 }
 
-const perIp = (limit: number) => ({
-  limits: [{ name: 'client', key: 'ip', otherwise: 'deny', limit, per: '1h' }],
+/** Counters belong to the name of their limit. */
+const perIp = (limit: number, name = 'client') => ({
+  limits: [{ name, key: 'ip', otherwise: 'deny', limit, per: '1h' }],
 })
 
 async function statuses(url: string, count: number): Promise<number[]> {
@@ -48,82 +52,117 @@ async function statuses(url: string, count: number): Promise<number[]> {
   return found
 }
 
-describe('the listener for operators', () => {
-  test('has the state of every target', async () => {
-    const upstream = await backend()
-    const { status } = await gateway({ policy: { ...upstream, ...perIp(2) } })
+/** Clients that send one request after another until `stop`, which returns all statuses. */
+function startLoad(url: string, clients: number) {
+  let isOver = false
+  const client = async () => {
+    const seen: number[] = []
+    while (!isOver) {
+      seen.push(...(await statuses(url, 1)))
+      await pause(LOAD_PAUSE_MS)
+    }
+    return seen
+  }
+  const loads = Array.from({ length: clients }, client)
+  return {
+    async stop() {
+      isOver = true
+      return (await Promise.all(loads)).flat()
+    },
+  }
+}
+
+/**
+ * One process for the tests that only change its policy, because a start takes a second. Each uses
+ * a limit with a name of its own, and with it counters of its own.
+ */
+describe('a running gateway', () => {
+  let shared: GatewayProcess
+  let upstream: { upstreams: { api: { targets: string[] } } }
+
+  beforeAll(async () => {
+    const api = await startBackend()
+    upstream = { upstreams: { api: { targets: [api.url] } } }
+    shared = await startGatewayProcess({ policy: { ...upstream, ...perIp(2, 'first') } })
+    return async () => {
+      await shared.stop()
+      await api.stop()
+    }
+  })
+
+  async function apply(policy: object): Promise<void> {
+    const before = (await shared.status()).policy.version
+    shared.write({ ...upstream, ...policy })
+    await until('it is live', async () => (await shared.status()).policy.version !== before)
+  }
+
+  /** The problems of a policy that is refused, and the version that stays. */
+  async function refused(policy: object | string) {
+    shared.write(policy)
+    return await until('it is refused', async () => {
+      const found = (await shared.status()).policy
+      return found.refused === undefined ? undefined : found
+    })
+  }
+
+  /** The output from now on. */
+  function outputFromHere(): () => string {
+    const { length } = shared.output()
+    return () => shared.output().slice(length)
+  }
+
+  test('has the state of every target for operators', async () => {
     const [target] = upstream.upstreams.api.targets
-    expect((await status()).upstreams).toEqual({
+    expect((await shared.status()).upstreams).toEqual({
       api: [{ target, state: 'healthy', failuresInRow: 0, inFlight: 0, waiting: 0 }],
     })
   })
-})
 
-describe('the start line', () => {
-  test('has the addresses that are listened on', async () => {
-    const one = await gateway({ policy: { ...(await backend()), ...perIp(2) } })
-    await until('it has said so', () => one.output().includes(`gateway: ${one.url} → `))
-    expect(one.output()).toContain(`status: 127.0.0.1:${one.adminPort}\n`)
+  test('starts with a line that has the addresses that are listened on', async () => {
+    await until('it is printed', () => shared.output().includes(`gateway: ${shared.url} → `))
+    expect(shared.output()).toContain(`status: 127.0.0.1:${shared.adminPort}\n`)
     const port = await freePort()
     const all = await gateway({ policy: { gateway: { listen: { port } }, ...perIp(2) }, port })
     const line = `gateway: http://localhost:${port}, on all addresses → `
-    await until('it has said so', () => all.output().includes(line))
-  })
-})
-
-describe('a policy file that changes', () => {
-  test('applies without a restart, and keeps the counters', async () => {
-    const upstream = await backend()
-    const { url, write, status } = await gateway({ policy: { ...upstream, ...perIp(2) } })
-    expect(await statuses(url, 3)).toEqual([200, 200, 429])
-    const before = (await status()).policy.version
-    write({ ...upstream, ...perIp(4) })
-    await until('the new policy is live', async () => (await status()).policy.version !== before)
-    expect(await statuses(url, 3)).toEqual([200, 200, 429])
+    await until('it is printed', () => all.output().includes(line))
   })
 
-  test('is rejected with its problems if it is invalid, and the old one stays', async () => {
-    const upstream = await backend()
-    const started = await gateway({ policy: { ...upstream, ...perIp(2) } })
-    const before = (await started.status()).policy.version
-    started.write('limits: [{ name: x, limit: many }]')
-    const { policy } = await until('the problem is reported', async () => {
-      const found = await started.status()
-      return found.policy.refused === undefined ? undefined : found
-    })
+  test('applies a changed policy without a restart, and keeps the counters', async () => {
+    await apply(perIp(2, 'kept'))
+    expect(await statuses(shared.url, 3)).toEqual([200, 200, 429])
+    await apply(perIp(4, 'kept'))
+    expect(await statuses(shared.url, 3)).toEqual([200, 200, 429])
+  })
+
+  test('rejects an invalid policy with its problems, and the old one stays', async () => {
+    await apply(perIp(2, 'valid'))
+    const output = outputFromHere()
+    const before = (await shared.status()).policy.version
+    const policy = await refused('limits: [{ name: x, limit: many }]')
     expect(policy.version).toBe(before)
     expect(policy.refused?.join('\n')).toContain('limits[0].limit')
-    await until('it is logged', () => started.output().includes('policy.refused'))
-    expect(await statuses(started.url, 3)).toEqual([200, 200, 429])
+    await until('it is logged', () => output().includes('policy.refused'))
+    expect(await statuses(shared.url, 3)).toEqual([200, 200, 429])
   })
 
-  test('is refused as a whole if it is valid and cannot be used', async () => {
-    const upstream = await backend()
-    const started = await gateway({ policy: { ...upstream, ...perIp(2) } })
-    const before = (await started.status()).policy.version
-    started.writeBeside('keys.yaml', '[]\n')
+  test('refuses a policy as a whole that is valid and cannot be used', async () => {
+    await apply(perIp(2, 'whole'))
+    const before = (await shared.status()).policy.version
+    shared.writeBeside('keys.yaml', '[]\n')
     const apiKeys = { secret: { env: 'TIDEGATE_NOT_SET' }, file: 'keys.yaml' }
-    started.write({ ...upstream, ...perIp(1), auth: { apiKeys } })
-    const { policy } = await until('it is refused', async () => {
-      const found = await started.status()
-      return found.policy.refused === undefined ? undefined : found
-    })
+    const policy = await refused({ ...upstream, ...perIp(1, 'whole'), auth: { apiKeys } })
     expect(policy.version).toBe(before)
     expect(policy.refused).toEqual([
       'auth.apiKeys.secret: the environment variable TIDEGATE_NOT_SET is not set',
     ])
-    expect(await statuses(started.url, 3)).toEqual([200, 200, 429])
+    expect(await statuses(shared.url, 3)).toEqual([200, 200, 429])
   })
 
-  test('is reported if it needs a restart, until it matches the running one', async () => {
-    const policy = { ...(await backend()), ...perIp(2) }
-    const { write, status, output, port } = await gateway({ policy })
-    const change = async (other: object) => {
-      const before = (await status()).policy.version
-      write({ ...policy, ...other })
-      await until('it is live', async () => (await status()).policy.version !== before)
-    }
-    const listen = { host: '127.0.0.1', port }
+  test('reports a policy that needs a restart, until it matches the running one', async () => {
+    await apply(perIp(2, 'restart'))
+    const output = outputFromHere()
+    const change = (other: object) => apply({ ...perIp(2, 'restart'), ...other })
+    const listen = { host: '127.0.0.1', port: shared.port }
     const changed = { listen, transport: 'node', bodyBytesMax: '1mb' }
     await change({ gateway: changed, log: { level: 'warn' } })
     await change({})
@@ -136,53 +175,48 @@ describe('a policy file that changes', () => {
     ])
   })
 
-  test('is logged as a warning if it removes all limits', async () => {
-    const upstream = await backend()
-    const started = await gateway({ policy: { ...upstream, ...perIp(1) } })
-    expect(await statuses(started.url, 2)).toEqual([200, 429])
-    started.write(upstream)
-    await until('it is refused without a word about limits', async () => {
-      return (await started.status()).policy.refused !== undefined
-    })
-    expect(await statuses(started.url, 1)).toEqual([429])
-    started.write({ ...upstream, limits: [] })
-    await until('it is logged', () => started.output().includes('policy.unlimited'))
-    const lines = started.output().split('\n')
-    const logged = lines.find((line) => line.includes('policy.unlimited')) ?? '{}'
-    expect(JSON.parse(logged)).toMatchObject({ level: 'warn', limits_before: 1 })
-    expect(await statuses(started.url, 2)).toEqual([200, 200])
+  test('logs a policy as a warning that removes all limits', async () => {
+    await apply(perIp(1, 'removed'))
+    const output = outputFromHere()
+    expect(await statuses(shared.url, 2)).toEqual([200, 429])
+    // Refused because it does not mention limits.
+    await refused(upstream)
+    expect(await statuses(shared.url, 1)).toEqual([429])
+    shared.write({ ...upstream, limits: [] })
+    await until('it is logged', () => output().includes('policy.unlimited'))
+    const logged = output().split('\n')
+    const line = logged.find((entry) => entry.includes('policy.unlimited')) ?? '{}'
+    expect(JSON.parse(line)).toMatchObject({ level: 'warn', limits_before: 1 })
+    expect(await statuses(shared.url, 2)).toEqual([200, 200])
   })
 
-  test('drops no request while it changes again and again', async () => {
-    const upstream = await backend()
-    const { url, write, status } = await gateway({ policy: { ...upstream, ...perIp(1_000_000) } })
-    let isChanging = true
-    const load = async () => {
-      const seen: number[] = []
-      while (isChanging) seen.push(...(await statuses(url, 5)))
-      return seen
-    }
-    const loads = [load(), load(), load()]
-    for (let change = 1; change <= 3; change++) {
-      const before = (await status()).policy.version
-      write({ ...upstream, ...perIp(1_000_000 + change) })
-      await until('it is live', async () => (await status()).policy.version !== before)
-    }
-    isChanging = false
-    const seen = (await Promise.all(loads)).flat()
+  test('drops no request while the policy changes again and again', async () => {
+    await apply(perIp(1_000_000, 'many'))
+    const load = startLoad(shared.url, 3)
+    for (let change = 1; change <= 3; change++) await apply(perIp(1_000_000 + change, 'many'))
+    const seen = await load.stop()
     expect(seen.length).toBeGreaterThan(20)
     expect(seen.every((code) => code === 200)).toBe(true)
+  })
+
+  test('has its port for itself: another reports it in one line', async () => {
+    const { code, text } = await runGateway({ PORT: String(shared.port) })
+    expect(code).toBe(1)
+    expect(text).toContain(`tidegate gateway: port ${shared.port} is in use; stop what listens`)
+    expect(text).not.toContain('    at ')
   })
 })
 
 describe('stopping', () => {
   test('finishes requests under way and ends with 0', async () => {
-    const upstream = await backend(300)
+    const api = await startBackend(300)
+    stops.push(() => api.stop())
+    let arrived = 0
+    api.server.on('request', () => arrived++)
+    const upstream = { upstreams: { api: { targets: [api.url] } } }
     const started = await gateway({ policy: { ...upstream, ...perIp(100) } })
     const answers = Array.from({ length: 20 }, () => fetch(started.url))
-    await until('they are under way', async () => {
-      return (await fetch(`${started.url}/health`)).ok
-    })
+    await until('all are under way', () => arrived === 20)
     const code = started.stop()
     const codes = (await Promise.all(answers)).map(({ status }) => status)
     expect(codes).toEqual(Array.from({ length: 20 }, () => 200))
@@ -205,17 +239,10 @@ describe('several workers', () => {
     const all = await Promise.all(Array.from({ length: 10 }, () => statuses(started.url, 10)))
     expect(all.flat().filter((code) => code === 200)).toHaveLength(50)
 
-    let isRestarting = true
-    const load = async () => {
-      const seen: number[] = []
-      while (isRestarting) seen.push(...(await statuses(started.url, 5)))
-      return seen
-    }
-    const loads = [load(), load()]
+    const load = startLoad(started.url, 2)
     started.child.kill('SIGHUP')
     await until('all are restarted', () => started.output().includes('restarted 2 workers'))
-    isRestarting = false
-    const seen = (await Promise.all(loads)).flat()
+    const seen = await load.stop()
     expect(seen.length).toBeGreaterThan(10)
     expect(seen.filter((code) => code !== 429 && code !== 200)).toEqual([])
     // All workers, also later ones, count as one gateway.
@@ -224,34 +251,24 @@ describe('several workers', () => {
   })
 })
 
-describe('errors are printed in one line', () => {
-  async function run(environment: Readonly<Record<string, string>>) {
-    const program = join(repositoryRoot, 'packages/server/src/main.ts')
-    const args = ['--disable-warning=ExperimentalWarning', program, 'gateway']
-    const env = { ...process.env, ...environment }
-    const child = spawn(process.execPath, args, { env, stdio: ['ignore', 'ignore', 'pipe'] })
-    let text = ''
-    child.stderr.on('data', (part: Buffer) => {
-      text += part.toString()
-    })
-    const [code] = (await once(child, 'close')) as [number]
-    return { code, text }
-  }
-
-  test('a port that is in use', async () => {
-    const started = await gateway({ policy: { ...(await backend()), ...perIp(1) } })
-    const { code, text } = await run({ PORT: String(started.port) })
-    expect(code).toBe(1)
-    expect(text).toContain(`tidegate gateway: port ${started.port} is in use; stop what listens`)
-    expect(text).not.toContain('    at ')
-  })
-
-  test('a setting that does not fit', async () => {
-    const { code, text } = await run({ BUCKET_SIZE: 'ten' })
-    const allowed = 'allowed: a whole number from 1 to 1000000000'
-    expect({ code, text }).toEqual({
-      code: 1,
-      text: `tidegate gateway: BUCKET_SIZE="ten" is not allowed; ${allowed}\n`,
-    })
+test('a setting that does not fit is reported in one line', async () => {
+  const { code, text } = await runGateway({ BUCKET_SIZE: 'ten' })
+  const allowed = 'allowed: a whole number from 1 to 1000000000'
+  expect({ code, text }).toEqual({
+    code: 1,
+    text: `tidegate gateway: BUCKET_SIZE="ten" is not allowed; ${allowed}\n`,
   })
 })
+
+async function runGateway(environment: Readonly<Record<string, string>>) {
+  const program = join(repositoryRoot, 'packages/server/src/main.ts')
+  const args = ['--disable-warning=ExperimentalWarning', program, 'gateway']
+  const env = { ...process.env, ...environment }
+  const child = spawn(process.execPath, args, { env, stdio: ['ignore', 'ignore', 'pipe'] })
+  let text = ''
+  child.stderr.on('data', (part: Buffer) => {
+    text += part.toString()
+  })
+  const [code] = (await once(child, 'close')) as [number]
+  return { code, text }
+}

@@ -47,12 +47,16 @@ const NAMED_BYTES_MAX = 4 * 1024 ** 2
 
 const start = { line: 1, column: 1 }
 
-/** `filesOf` returns the files whose content only counts as part of the policy. */
+/**
+ * `filesOf` returns the files whose content only counts as part of the policy. `changeParsers` read
+ * the file when it has changed: in a worker unless a test passes others, since requests are served.
+ */
 export function policyReader(
   file: string,
   filesOf: NamedFiles = namedFiles,
+  changeParsers: PolicyParsers = parseInWorkers,
 ): FileReader<PolicyFiles> {
-  const load = policyLoader(file, filesOf)
+  const load = policyLoader(file, filesOf, changeParsers)
   return { path: resolve(file), load: (live) => load(undefined, live) }
 }
 
@@ -62,10 +66,14 @@ export type PolicyLoader = (
   live: PolicyFiles | undefined,
 ) => Promise<LoadedFiles<PolicyFiles>>
 
-export function policyLoader(file: string, filesOf: NamedFiles = namedFiles): PolicyLoader {
+export function policyLoader(
+  file: string,
+  filesOf: NamedFiles = namedFiles,
+  changeParsers: PolicyParsers = parseInWorkers,
+): PolicyLoader {
   return async (remote, live) => {
     // A text from outside may have been made to be slow, also at the start.
-    const parsersOfFile = live === undefined ? parseHere : parseInWorkers
+    const parsersOfFile = live === undefined ? parseHere : changeParsers
     const parsers = remote === undefined ? parsersOfFile : parseInKeptWorker
     const knownKeys = live?.keyTable
     const loaded = await loadPolicy(file, { parsers, knownKeys, filesOf, remote })

@@ -19,7 +19,7 @@ import { until } from '../../../../test/support/servers/until.ts'
 import { FileSource } from '../config/file-source.ts'
 import type { ConfigVersion } from '../config/source.ts'
 import { loadPolicy, type PolicyFiles, policyReader } from './load-policy.ts'
-import { parseInWorkers } from './policy-parsers.ts'
+import { type PolicyParsers, parseHere, parseInWorkers } from './policy-parsers.ts'
 
 const policy = (limit: number, rest = '') =>
   `limits: [{ name: a, key: everyone, limit: ${limit}, per: 1s }]\n${rest}`
@@ -41,16 +41,21 @@ afterEach(() => {
 
 type Version = ConfigVersion<PolicyFiles>
 
-async function open(otherFiles: readonly string[] = []) {
+interface OpenOptions {
+  readonly otherFiles?: readonly string[]
+  /** To start a worker for each change takes many times as long as the rest of a test. */
+  readonly parsers?: PolicyParsers
+}
+
+async function open({ otherFiles = [], parsers = parseHere }: OpenOptions = {}) {
   const policies: Version[] = []
   const refusals: string[] = []
   const reads = { count: 0 }
-  const opened = new FileSource(
-    policyReader(file, () => {
-      reads.count++
-      return otherFiles
-    }),
-  )
+  const filesOf = () => {
+    reads.count++
+    return otherFiles
+  }
+  const opened = new FileSource(policyReader(file, filesOf, parsers))
   const first = await opened.read()
   if (!first.ok) throw new Error(first.problems.map(({ message }) => message).join('\n'))
   opened.follow({
@@ -80,7 +85,7 @@ const limitOf = ({ value }: Version) => value.document.limits[0]?.limit
 describe('a policy file', () => {
   it('has a version, which counts on with every change', async () => {
     writeFileSync(file, policy(1))
-    const { source, policies } = await open()
+    const { source, policies } = await open({ parsers: parseInWorkers })
     const first = currentOf(source)
     expect(first).toMatchObject({ sequence: 1, id: expect.stringMatching(/^1-[0-9a-f]{12}$/) })
     expect(Math.abs(Date.now() - first.loadedAtMs)).toBeLessThan(60_000)
@@ -248,7 +253,10 @@ describe('a policy file', () => {
     writeFileSync(join(folder, 'tiers.yaml'), 'ada: pro\n')
     mkdirSync(join(folder, 'keys'))
     writeFileSync(join(folder, 'keys', 'api-keys.yaml'), '[]\n')
-    const { source, policies, refusals } = await open(['keys/api-keys.yaml'])
+    const { source, policies, refusals } = await open({
+      otherFiles: ['keys/api-keys.yaml'],
+      parsers: parseInWorkers,
+    })
     expect([...(currentOf(source).value.tierTable ?? [])]).toEqual([['ada', 'pro']])
     writeFileSync(join(folder, 'tiers.yaml'), 'ada: pro\neve: pro\n')
     await until('the tiers were told', async () => policies.length === 1)
