@@ -24,6 +24,8 @@ export interface PolicyProcessOptions {
   /** The text that it prints when it has started. */
   readonly ready: string
   readonly environment?: Readonly<Record<string, string>>
+  /** Further arguments. */
+  readonly args?: readonly string[]
 }
 
 /** Stopped at the end of the test. */
@@ -33,7 +35,8 @@ export async function startPolicyProcess(options: PolicyProcessOptions): Promise
   const write = (policy: object) => writeFileSync(file, JSON.stringify(policy))
   write(options.policy)
   const program = join(repositoryRoot, 'packages/server/src/main.ts')
-  const args = ['--disable-warning=ExperimentalWarning', program, options.command, '--config', file]
+  const command = [program, options.command, '--config', file, ...(options.args ?? [])]
+  const args = ['--disable-warning=ExperimentalWarning', ...command]
   const child = spawn(process.execPath, args, {
     env: { ...process.env, ...options.environment },
     stdio: ['ignore', 'pipe', 'pipe'],

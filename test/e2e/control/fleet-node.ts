@@ -16,12 +16,18 @@ export interface FleetOptions {
   /** Further fields of `control`. */
   readonly control?: object
   readonly environment?: Readonly<Record<string, string>>
+  /** Further sections of the local file. */
+  readonly local?: object
+  /** Arguments of the process. With them, the local file does not name the etcd. */
+  readonly args?: readonly string[]
 }
 
 export interface FleetNode {
   readonly process: PolicyProcess
   /** Makes a decision, and returns the size of the limit that it was made by. */
   limit(): Promise<number>
+  /** Makes a decision by these limits, and returns the size of each. */
+  sizes(names: readonly string[]): Promise<readonly number[]>
 }
 
 export function newPrefix(): string {
@@ -34,9 +40,11 @@ export function policyOf(limit: number): string {
 }
 
 /** The local file of a node; its own limit has the size 1. */
-export function localPolicy({ endpoints, prefix, etcd, control }: FleetOptions): object {
+export function localPolicy(options: FleetOptions): object {
+  const { endpoints, prefix, etcd, control, args, local } = options
   return {
-    control: { etcd: { endpoints, prefix, ...etcd }, ...control },
+    ...local,
+    control: { ...(args === undefined && { etcd: { endpoints, prefix, ...etcd } }), ...control },
     limits: [{ name: 'shared', key: 'everyone', limit: 1, per: '1h' }],
   }
 }
@@ -53,18 +61,17 @@ export async function startNode(name: string, options: FleetOptions): Promise<Fl
     },
     ready: 'counters:',
     environment: { TIDEGATE_TEST_TOKEN: TOKEN, ...options.environment },
+    args: options.args ?? [],
   })
-  const body = JSON.stringify({ limits: [{ name: 'shared' }], peek: true })
   const headers = { authorization: `Bearer ${TOKEN}`, 'content-type': 'application/json' }
-  return {
-    process,
-    async limit() {
-      const request = { method: 'POST', headers, body }
-      const response = await fetch(`http://127.0.0.1:${port}/v1/check`, request)
-      const { decision } = (await response.json()) as { decision: { limit: number } }
-      return decision.limit
-    },
+  const sizes = async (names: readonly string[]) => {
+    const body = JSON.stringify({ limits: names.map((limit) => ({ name: limit })), peek: true })
+    const request = { method: 'POST', headers, body }
+    const response = await fetch(`http://127.0.0.1:${port}/v1/check`, request)
+    const { limits } = (await response.json()) as { limits: readonly { limit: number }[] }
+    return limits.map(({ limit }) => limit)
   }
+  return { process, sizes, limit: async () => (await sizes(['shared']))[0] ?? 0 }
 }
 
 export function openVersions({ endpoints, prefix }: FleetOptions) {

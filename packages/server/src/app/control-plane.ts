@@ -1,12 +1,7 @@
 /** The store of operators' changes for a service, and its policy from there. */
 
 import { hostname } from 'node:os'
-import { resolve } from 'node:path'
 import type { LoadedFiles } from '../config/file-source.ts'
-import type { ReadSecret } from '../config/secrets.ts'
-import { readTlsFiles } from '../config/tls-files.ts'
-import { EtcdKeyValue } from '../control/etcd/etcd-key-value.ts'
-import type { EtcdSettings } from '../control/etcd/etcd-settings.ts'
 import type { KeyValueStore } from '../control/key-value.ts'
 import { NodeReporter } from '../control/nodes/node-report.ts'
 import { ControlSource } from '../control/source/control-source.ts'
@@ -14,9 +9,6 @@ import type { RemoteDocument } from '../control/source/document-follower.ts'
 import { RememberingStore } from '../control/source/remembering-store.ts'
 import type { NodePlace } from '../control/versions/version-record.ts'
 import type { Emit } from '../observability/events.ts'
-import type { ControlSection } from '../policy/schema/control/control-section.ts'
-import type { RlsSettings } from '../rls/settings.ts'
-import { SettingError } from './environment.ts'
 
 export interface ControlPlaneOptions<T> {
   readonly store: KeyValueStore
@@ -85,8 +77,8 @@ export class ControlPlane<T> {
   async close(): Promise<void> {
     this.source.close()
     await this.source.settle()
-    await this.#reporter.close()
-    await this.store.close()
+    // The store ends a report that is under way, because etcd may not respond.
+    await Promise.all([this.#reporter.close(), this.store.close()])
   }
 
   #report(event: Parameters<Emit>[0]): void {
@@ -95,43 +87,6 @@ export class ControlPlane<T> {
   }
 }
 
-export interface LocalPlace {
-  readonly folder: string
-  readonly readSecret: ReadSecret
-}
-
-/** Throws SettingError if a file or the password cannot be read. */
-export function openEtcd(
-  etcd: NonNullable<ControlSection['etcd']>,
-  { folder, readSecret }: LocalPlace,
-): KeyValueStore {
-  const { endpoints, prefix, tls, user, password } = etcd
-  try {
-    const settings: EtcdSettings = {
-      endpoints,
-      prefix,
-      ...(tls && { tls: readTlsFiles(tls, folder) }),
-      user,
-      password: password && readSecret(password, 'control.etcd.password'),
-    }
-    return new EtcdKeyValue(settings)
-  } catch (error) {
-    throw new SettingError(`control.etcd: ${error instanceof Error ? error.message : error}`)
-  }
-}
-
-/** Undefined if the settings name no etcd. Throws if a file cannot be read. */
-export function openRlsStore({ control }: Pick<RlsSettings, 'control'>): KeyValueStore | undefined {
-  if (control === undefined) return undefined
-  const { endpoints, prefix, tls, user, password } = control
-  const files = tls && { tls: readTlsFiles(tls) }
-  return new EtcdKeyValue({ endpoints, prefix, ...files, user, password })
-}
-
 export function nodeName(section: { readonly node?: string | undefined }): string {
   return section.node ?? `${hostname().replaceAll(/[^A-Za-z0-9_.-]/g, '-')}-${process.pid}`
-}
-
-export function stateFileOf({ stateFile }: ControlSection, folder: string): string | undefined {
-  return stateFile === undefined ? undefined : resolve(folder, stateFile)
 }

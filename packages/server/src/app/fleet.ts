@@ -8,7 +8,6 @@ import { dirname, resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { readDirectory } from '../config/directory.ts'
 import type { LoadedFiles } from '../config/file-source.ts'
-import { secretReader } from '../config/secrets.ts'
 import { AuditedChanges } from '../control/audit/audited-change.ts'
 import type { KeyValueStore } from '../control/key-value.ts'
 import { type NodeReport, readNodes } from '../control/nodes/node-report.ts'
@@ -17,8 +16,8 @@ import { loadPolicy } from '../policy/load-policy.ts'
 import { parseInWorkers } from '../policy/policy-parsers.ts'
 import { bundleLoader, bundleOf } from '../rls/config/config-bundle.ts'
 import { rlsSettings } from '../rls/settings.ts'
-import { openEtcd, openRlsStore } from './control-plane.ts'
 import { type Environment, SettingError } from './environment.ts'
+import { controlAccess, openEtcd, rlsControl, type SourceChoice } from './etcd-access.ts'
 
 export interface Fleet {
   readonly store: KeyValueStore
@@ -31,7 +30,11 @@ export interface Fleet {
   check(text: string, file: string): Promise<readonly string[]>
   nodes(): Promise<readonly NodeReport[]>
   /** Waits until every node has applied or refused the version. Returns their last reports. */
-  waitFor(version: number, timeoutMs: number): Promise<readonly NodeReport[]>
+  waitFor(
+    version: number,
+    timeoutMs: number,
+    isAwaited?: (node: NodeReport) => boolean,
+  ): Promise<readonly NodeReport[]>
   close(): Promise<void>
 }
 
@@ -39,21 +42,30 @@ export interface Fleet {
 const POLL_MS = 50
 
 /** Throws SettingError if the file or the environment is not valid, or names no store. */
-export function openFleet(file: string | undefined, environment: Environment): Promise<Fleet> {
-  return file === undefined ? openRlsFleet(environment) : openPolicyFleet(file, environment)
+export function openFleet(
+  file: string | undefined,
+  environment: Environment,
+  choice: SourceChoice = {},
+): Promise<Fleet> {
+  if (file === undefined) return openRlsFleet(environment, choice)
+  return openPolicyFleet(file, environment, choice)
 }
 
-async function openPolicyFleet(file: string, environment: Environment): Promise<Fleet> {
+async function openPolicyFleet(
+  file: string,
+  environment: Environment,
+  choice: SourceChoice,
+): Promise<Fleet> {
   const local = await loadPolicy(file)
   if (!local.ok) throw new SettingError(local.problems.map(({ message }) => message).join('\n'))
-  const { control } = local.value.document
-  if (control?.etcd === undefined) {
+  const { control: section, region } = local.value.document
+  const folder = dirname(resolve(file))
+  const access = controlAccess({ section, region, folder }, environment, choice)
+  if (access === undefined) {
     const why = 'without it the file is the only source, and a change of the file is live at once'
     throw new SettingError(`${file}: control.etcd is missing; ${why}`)
   }
-  const folder = dirname(resolve(file))
-  const readSecret = secretReader(environment, folder)
-  const store = openEtcd(control.etcd, { folder, readSecret })
+  const store = openEtcd(access.etcd, environment)
   return {
     ...fleetOf(store),
     read: (path) => readable(path, () => readFile(path, 'utf8')),
@@ -64,12 +76,13 @@ async function openPolicyFleet(file: string, environment: Environment): Promise<
   }
 }
 
-async function openRlsFleet(environment: Environment): Promise<Fleet> {
+async function openRlsFleet(environment: Environment, choice: SourceChoice): Promise<Fleet> {
   const settings = await readable('the environment', async () => rlsSettings(environment).settings)
-  const store = openRlsStore(settings)
-  if (store === undefined) {
+  const etcd = rlsControl(settings.control, choice)
+  if (etcd === undefined) {
     throw new SettingError('--config LOCAL or TIDEGATE_ETCD_ENDPOINTS is missing')
   }
+  const store = openEtcd(etcd, environment)
   const load = bundleLoader(settings)
   return {
     ...fleetOf(store),
@@ -84,7 +97,8 @@ function fleetOf(store: KeyValueStore): Omit<Fleet, 'read' | 'check'> {
     versions: new Versions(store),
     changes: new AuditedChanges(store),
     nodes: () => readNodes(store),
-    waitFor: (version, timeoutMs) => waitFor(store, version, timeoutMs),
+    waitFor: (version, timeoutMs, isAwaited = () => true) =>
+      waitFor(store, version, timeoutMs, isAwaited),
     close: () => store.close(),
   }
 }
@@ -106,11 +120,16 @@ export function hasAnswered(report: NodeReport, version: number): boolean {
   return report.version >= version || report.state === 'refused'
 }
 
-async function waitFor(store: KeyValueStore, version: number, timeoutMs: number) {
+async function waitFor(
+  store: KeyValueStore,
+  version: number,
+  timeoutMs: number,
+  isAwaited: (node: NodeReport) => boolean,
+) {
   const end = Date.now() + timeoutMs
   for (;;) {
     const nodes = await readNodes(store)
-    const isDone = nodes.every((node) => hasAnswered(node, version))
+    const isDone = nodes.every((node) => !isAwaited(node) || hasAnswered(node, version))
     if (isDone || Date.now() >= end) return nodes
     await sleep(POLL_MS)
   }

@@ -6,15 +6,15 @@
 
 import { dirname, resolve } from 'node:path'
 import { type FileReader, FileSource, type LoadedFiles } from '../config/file-source.ts'
-import { secretReader } from '../config/secrets.ts'
 import type { ConfigProblem, ConfigSource, ConfigVersion } from '../config/source.ts'
 import { type PolicyFiles, policyLoader, policyReader } from '../policy/load-policy.ts'
 import { namedFileProblems } from '../policy/named-files.ts'
 import { warmUpParser } from '../policy/policy-parsers.ts'
 import { PROBLEMS_MAX } from '../policy/problems/policy-problem.ts'
 import { parsePolicy } from '../policy/read-policy.ts'
-import { ControlPlane, nodeName, openEtcd, stateFileOf } from './control-plane.ts'
+import { ControlPlane, nodeName } from './control-plane.ts'
 import { type Environment, isEnabled, policyFromEnvironment, SettingError } from './environment.ts'
+import { type ControlAccess, controlAccess, openEtcd, type SourceChoice } from './etcd-access.ts'
 
 /** A policy as it goes live. */
 export type ServicePolicy = Pick<ConfigVersion<unknown>, 'id' | 'loadedAtMs'> & {
@@ -38,10 +38,16 @@ export interface PolicyControl {
 }
 
 /** Default: the file alone, also if it has a section `control`. */
-export interface FollowOptions {
+export interface FollowOptions extends SourceChoice {
   /** The program that reports to the control plane, such as `tidegate 1.0.0`. */
   readonly program: string
 }
+
+/**
+ * To start the parser takes a third of a second of the processor, and seconds if all nodes of a
+ * busy machine start at once. A node also waits that long for its first version.
+ */
+const PARSER_MS_MAX = 3_000
 
 /** Throws SettingError with all problems if the policy is not valid or names unusable files. */
 export async function readPolicyConfig(
@@ -49,7 +55,10 @@ export async function readPolicyConfig(
   environment: Environment,
   follow?: FollowOptions,
 ): Promise<PolicyConfig> {
-  if (file === undefined) return configFromEnvironment(environment)
+  if (file === undefined) {
+    if (follow?.source !== 'etcd') return configFromEnvironment(environment)
+    throw new SettingError('--config-source etcd needs --config FILE, which has the listeners')
+  }
   const source = new FileSource(switchedReader(policyReader(file), isEnabled(environment)))
   const policy = await source.read()
   if (!policy.ok) throw refusedPolicy(policy.problems)
@@ -57,29 +66,29 @@ export async function readPolicyConfig(
   const problems = namedFileProblems(policy.value.document, folder)
   if (problems.length > 0) throw new SettingError(problems.join('\n'))
   const config = { policy, folder, source }
-  if (follow === undefined || policy.value.document.control?.etcd === undefined) return config
+  const { control: section, region } = policy.value.document
+  const access = follow && controlAccess({ section, region, folder }, environment, follow)
+  if (follow === undefined || access === undefined) return config
   source.close()
-  return followControl(file, config, environment, follow)
+  return followControl(file, access, environment, follow)
 }
 
 /** Starts from the file that was read, which names the store of published policies. */
 async function followControl(
   file: string,
-  { policy, folder }: PolicyConfig,
+  { etcd, node, region, stateFile }: ControlAccess,
   environment: Environment,
   { program }: FollowOptions,
 ): Promise<PolicyConfig> {
-  const { control: section, region } = policy.value.document
-  if (section?.etcd === undefined) throw new Error('the policy names no store')
-  const readSecret = secretReader(environment, folder)
-  warmUpParser()
+  const folder = dirname(resolve(file))
+  const parser = warmUpParser(PARSER_MS_MAX)
   const load = policyLoader(file)
   const enabled = isEnabled(environment)
   const plane = new ControlPlane<PolicyFiles>({
-    store: openEtcd(section.etcd, { folder, readSecret }),
-    place: { node: nodeName(section), region },
+    store: openEtcd(etcd, environment),
+    place: { node: nodeName({ node }), region },
     path: resolve(file),
-    stateFile: stateFileOf(section, folder),
+    stateFile: stateFile === undefined ? undefined : resolve(stateFile),
     program,
     async load(document, live) {
       const remote = document && { text: document.text, file: `version ${document.version}` }
@@ -92,6 +101,8 @@ async function followControl(
     load: (text) => load({ text, file: 'document' }, source.current?.value),
   }
   const published = await source.read()
+  // A node that has read no version yet would have the first one late.
+  await parser
   if (published.ok) return { policy: published, folder, source, control }
   await plane.close()
   throw refusedPolicy(published.problems)

@@ -18,7 +18,8 @@ import { Stats } from '../rls/service/stats.ts'
 import { type RlsSettings, rlsDefaults } from '../rls/settings.ts'
 import { configText } from '../rls/web/debug-pages.ts'
 import { createStore, type OpenStore, type StoreSettings } from '../stores/create-store.ts'
-import { ControlPlane, nodeName, openRlsStore } from './control-plane.ts'
+import { ControlPlane, nodeName } from './control-plane.ts'
+import { openEtcd } from './etcd-access.ts'
 import { type Lifecycle, startWith } from './lifecycle.ts'
 import { addressText, type RlsListeners, startRlsListeners } from './rls-listeners.ts'
 
@@ -123,12 +124,11 @@ async function followConfig({
 /** Opens the etcd of the settings, if they name one. Throws if a file cannot be read. */
 function openControl(settings: RlsSettings): ControlPlane<RlsConfig> | undefined {
   const { control } = settings
-  const store = openRlsStore(settings)
-  if (control === undefined || store === undefined) return undefined
+  if (control === undefined) return undefined
   const { node, region, stateFile } = control
   const load = bundleLoader(settings)
   return new ControlPlane<RlsConfig>({
-    store,
+    store: openEtcd(control, {}),
     place: { node: nodeName({ node }), region },
     path: resolve(settings.configDirectory),
     stateFile: stateFile === undefined ? undefined : resolve(stateFile),

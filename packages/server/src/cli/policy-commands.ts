@@ -20,6 +20,7 @@ import { jsonLines, jsonLogger } from '../observability/logger.ts'
 import { announce } from './announce.ts'
 import { reportWarnings } from './process-warnings.ts'
 import { untilStopped } from './signals.ts'
+import { sourceChoice, sourceHelp, sourceOptions } from './source-flags.ts'
 import { startError } from './start-error.ts'
 import { type Command, exitCodes, type Terminal, UsageError } from './terminal.ts'
 import { version } from './version.ts'
@@ -35,7 +36,7 @@ the processes one by one.
 export const gatewayCommand: Command = {
   name: 'gateway',
   summary: 'The reverse proxy that applies a policy',
-  help: `Usage: tidegate gateway [--config FILE] [--workers N]
+  help: `Usage: tidegate gateway [--config FILE] [--workers N] [--config-source etcd ...]
 
 Forwards requests to the upstreams of the policy and applies its limits. The file is watched: a
 valid change applies within a second, an invalid one is refused with its problems.
@@ -45,7 +46,7 @@ valid change applies within a second, an invalid one is refused with its problem
                   cluster), REDIS_ADDR, REDIS_ADDRS, REDIS_USERNAME, REDIS_PASSWORD or
                   REDIS_PASSWORD_FILE, REDIS_TLS, REDIS_SENTINEL_NAME
   --workers N     The number of processes that share the port. They need a shared store
-
+${sourceHelp}
 TIDEGATE_ENABLED=0 admits everything, with a policy file as well (RATE_LIMIT_ENABLED is its older
 name). ${SIGNALS}`,
   run: (args, terminal) =>
@@ -61,7 +62,7 @@ name). ${SIGNALS}`,
 export const serveCommand: Command = {
   name: 'serve',
   summary: 'Everything that a policy has a section for, in one process',
-  help: `Usage: tidegate serve --config FILE [--workers N]
+  help: `Usage: tidegate serve --config FILE [--workers N] [--config-source etcd ...]
 
 Starts the gateway if the policy has upstreams, and the decision API, the rate limit service for
 Envoy and the listener for operators if it has the sections decisionApi, rateLimitService and
@@ -70,7 +71,7 @@ tidegate gateway.
 
   --config FILE   The policy
   --workers N     The number of processes that share the ports. They need a shared store
-
+${sourceHelp}
 TIDEGATE_ENABLED=0 admits everything. ${SIGNALS}`,
   run: (args, terminal) =>
     run(args, terminal, (config, gateway) => {
@@ -84,21 +85,39 @@ type PartsOf = (config: PolicyConfig, gateway: GatewayPart) => PolicyServicePart
 async function run(args: readonly string[], terminal: Terminal, partsOf: PartsOf): Promise<number> {
   const { values } = parseArgs({
     args: [...args],
-    options: { config: { type: 'string' }, workers: { type: 'string' } },
+    options: { config: { type: 'string' }, workers: { type: 'string' }, ...sourceOptions },
   })
   const workers = workersOf(values.workers)
-  const config = await readPolicyConfig(values.config, terminal.environment, {
-    program: `tidegate ${version()}`,
-  })
+  const isSupervisor = workers > 1 && !isWorker
+  const follow = { program: `tidegate ${version()}`, ...sourceChoice(values) }
+  // The supervisor only checks the file: its workers are the nodes that follow etcd.
+  const known = isSupervisor ? undefined : follow
+  const config = await readPolicyConfig(values.config, terminal.environment, known)
   const logger = jsonLogger(config.policy.value.document.log.level)
-  const parts = partsOf(config, { logger, instance: terminal.environment[INSTANCE_VARIABLE] })
-  if (workers > 1) refuseUnshared(config.policy)
-  if (workers > 1 && !isWorker) return superviseWorkers(workers, terminal)
+  const gateway = { logger, instance: terminal.environment[INSTANCE_VARIABLE] }
+  const parts = await partsOrClose(config, () => {
+    if (workers > 1) refuseUnshared(config.policy)
+    return partsOf(config, gateway)
+  })
+  if (isSupervisor) return superviseWorkers(workers, terminal)
   const service = await start(config, parts, logger, terminal, workers > 1)
   await untilStopped()
   await service.close()
   leaveSupervisor()
   return exitCodes.ok
+}
+
+/** A source that stays open would keep the process from ending after the error. */
+async function partsOrClose(
+  config: PolicyConfig,
+  partsOf: () => PolicyServiceParts,
+): Promise<PolicyServiceParts> {
+  try {
+    return partsOf()
+  } catch (error) {
+    await config.control?.plane.close()
+    throw error
+  }
 }
 
 async function start(

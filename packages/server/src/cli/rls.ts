@@ -2,6 +2,7 @@
 
 import { parseArgs } from 'node:util'
 import { type Environment, SettingError } from '../app/environment.ts'
+import { rlsControl, type SourceChoice } from '../app/etcd-access.ts'
 import { readPolicyConfig } from '../app/policy-config.ts'
 import { rlsParts } from '../app/policy-parts.ts'
 import { startPolicyService } from '../app/policy-service.ts'
@@ -19,6 +20,7 @@ import {
 } from '../rls/settings.ts'
 import { reportWarnings } from './process-warnings.ts'
 import { untilStopped } from './signals.ts'
+import { sourceChoice, sourceHelp, sourceOptions } from './source-flags.ts'
 import { startError } from './start-error.ts'
 import { type Command, exitCodes, type Terminal, UsageError } from './terminal.ts'
 import { version } from './version.ts'
@@ -27,6 +29,7 @@ export const rlsCommand: Command = {
   name: 'rls',
   summary: 'The rate limit service for Envoy, in place of envoyproxy/ratelimit',
   help: `Usage: tidegate rls [--config FILE | --config-dir DIR] [--transport own|node]
+                    [--config-source etcd ...]
 
 Serves envoy.service.ratelimit.v3.RateLimitService on port 8081, HTTP on 8080 and debug pages on
 6070 of the loopback address. Reads the YAML files of envoyproxy/ratelimit unchanged, or a policy,
@@ -37,7 +40,7 @@ and follows them while it runs; an invalid file is refused and the configuration
                      RUNTIME_SUBDIRECTORY, as for envoyproxy/ratelimit
   --transport NAME   own (default): the HTTP/2 server of Tidegate, made for many small calls;
                      node: node:http2
-
+${sourceHelp}
 Other settings are the environment variables of envoyproxy/ratelimit: docs/envoy-settings.md.
 SIGTERM and Ctrl+C report unhealthy first, then finish open calls.
 `,
@@ -48,6 +51,7 @@ SIGTERM and Ctrl+C report unhealthy first, then finish open calls.
         config: { type: 'string' },
         'config-dir': { type: 'string' },
         transport: { type: 'string' },
+        ...sourceOptions,
       },
     })
     const { config, 'config-dir': directory } = values
@@ -55,14 +59,16 @@ SIGTERM and Ctrl+C report unhealthy first, then finish open calls.
       throw new UsageError('--config and --config-dir exclude each other')
     }
     const transport = transportOf(values.transport)
+    const choice = sourceChoice(values)
     const { settings, notes } = readSettings(terminal.environment, config !== undefined)
     const emit = logTo(terminal, settings, notes)
-    const all = { ...settings, ...transport }
+    const control = config === undefined ? rlsControl(settings.control, choice) : undefined
+    const all = { ...settings, ...transport, control }
     try {
       const service =
         config === undefined
           ? await startRls({ ...all, configDirectory: directory ?? all.configDirectory }, emit)
-          : await startWithPolicy(config, all, terminal, emit)
+          : await startWithPolicy({ file: config, choice }, all, terminal, emit)
       terminal.stderr(`tidegate rls: ${service.description}\n`)
       await untilStopped()
       await service.close()
@@ -88,13 +94,14 @@ function logTo(terminal: Terminal, settings: RlsSettings, notes: readonly string
 }
 
 async function startWithPolicy(
-  file: string,
+  { file, choice }: { readonly file: string; readonly choice: SourceChoice },
   settings: RlsSettings,
   { environment }: Terminal,
   emit: Emit,
 ): Promise<Pick<RlsService, 'description' | 'close'>> {
   const config = await readPolicyConfig(file, environment, {
     program: `tidegate rls ${version()}`,
+    ...choice,
   })
   const { overloadDelayMs: delay, callsMax: requestsMax } = settings
   const service = await startPolicyService({

@@ -3,6 +3,7 @@
  * nothing is served, in a worker for each text, or in a worker that is kept.
  */
 
+import { setTimeout as sleep } from 'node:timers/promises'
 import { KeptWorker, parseInWorker, workerBeside } from '../config/parse-in-worker.ts'
 import type { KeyFile, KeyFileResult } from './api-keys/key-file.ts'
 import { type PolicyProblem, problemAt } from './problems/policy-problem.ts'
@@ -58,9 +59,16 @@ const workerModule = workerBeside(import.meta.url, 'parse-worker')
 /** One for the process. */
 const kept = new KeptWorker(workerModule)
 
-/** Starts the kept worker, so that the first published policy does not wait for it. */
-export function warmUpParser(): void {
-  kept.warmUp()
+/**
+ * Starts the kept worker, so that the first published policy does not wait for it. Resolves when it
+ * has parsed a policy, or after `timeoutMs`.
+ */
+export async function warmUpParser(timeoutMs: number): Promise<void> {
+  const timeout = new AbortController()
+  const order: TextOrder = { text: 'limits: []\n', file: 'none', tierNames: undefined }
+  const parsed = inKept(order, TEXT_MS_MAX).finally(() => timeout.abort())
+  const tooLong = sleep(timeoutMs, undefined, { signal: timeout.signal }).catch(() => undefined)
+  await Promise.race([parsed, tooLong])
 }
 
 export function policyOf(local: PolicyText, remote: PolicyText | undefined): PolicyResult {

@@ -4,6 +4,7 @@
  */
 
 import type { NodeReport } from '../../control/nodes/node-report.ts'
+import type { CanaryPointer } from '../../control/versions/version-record.ts'
 import type { VersionInfo } from '../../control/versions/versions.ts'
 
 export function historyText(versions: readonly VersionInfo[]): string {
@@ -26,6 +27,17 @@ export function nodesText(nodes: readonly NodeReport[]): string {
       return `  ${place}: version ${version}, ${plain(state)}\n${lines}`
     })
     .join('')
+}
+
+export function canaryText({ version, where, until }: CanaryPointer): string {
+  const { region, nodes, share } = where
+  const place =
+    region !== undefined
+      ? `region ${plain(region)}`
+      : nodes !== undefined
+        ? `nodes ${nodes.map(plain).join(', ')}`
+        : `${(share ?? 0) * 100} % of the nodes`
+  return `canary: version ${version} for ${place} until ${plain(until)}\n`
 }
 
 export function conflictText(message: string, diff: string): string {

@@ -2,47 +2,36 @@
  * `tidegate policy`: publishes versions of a policy for a fleet, and shows which node has which.
  */
 
-import { hostname, userInfo } from 'node:os'
-import { parseArgs } from 'node:util'
 import { SettingError } from '../../app/environment.ts'
-import { type Fleet, hasAnswered, openFleet } from '../../app/fleet.ts'
-import type { AuditEntry, AuditResult } from '../../control/audit/audit-record.ts'
+import { hasAnswered, openFleet } from '../../app/fleet.ts'
 import type { AuditWriter } from '../../control/audit-writer.ts'
 import { ControlError } from '../../control/control-error.ts'
 import type { NodeReport } from '../../control/nodes/node-report.ts'
-import { plainText, reason } from '../../control/plain-text.ts'
-import { publicationEntry } from '../../control/versions/audited-versions.ts'
 import type { VersionRecord } from '../../control/versions/version-record.ts'
 import { VersionConflict } from '../../control/versions/versions.ts'
+import { sourceChoice, sourceHelp } from '../source-flags.ts'
 import { type Command, exitCodes, type Terminal, UsageError } from '../terminal.ts'
-import { version as programVersion } from '../version.ts'
-import { conflictText, historyText, nodesText } from './policy-text.ts'
-
-/** A user and a host. */
-const author = plainText(200)
-
-const options = {
-  config: { type: 'string' },
-  why: { type: 'string' },
-  by: { type: 'string' },
-  parent: { type: 'string' },
-  wait: { type: 'string' },
-  limit: { type: 'string' },
-  json: { type: 'boolean', default: false },
-} as const
-
-type Values = ReturnType<typeof parse>['values']
-
-interface Call {
-  readonly fleet: Fleet
-  readonly values: Values
-  readonly names: readonly string[]
-  readonly terminal: Terminal
-}
+import { abort, canary, promote } from './policy-canary.ts'
+import {
+  audited,
+  type Call,
+  changeOf,
+  durationOf,
+  entryOf,
+  json,
+  noteFailure,
+  numberOf,
+  parsePolicyArgs,
+  type Values,
+} from './policy-change.ts'
+import { canaryText, conflictText, historyText, nodesText } from './policy-text.ts'
 
 const subcommands: Readonly<Record<string, (call: Call) => Promise<number>>> = {
   publish,
   rollback,
+  canary,
+  promote,
+  abort,
   history,
   diff,
   status,
@@ -53,12 +42,17 @@ export const policyCommand: Command = {
   summary: 'Publish a policy for a fleet, roll it back, and see which node has which version',
   help: `Usage: tidegate policy publish FILE --why TEXT --config LOCAL [OPTIONS]
        tidegate policy rollback VERSION --why TEXT --config LOCAL [OPTIONS]
+       tidegate policy canary FILE --region R | --nodes A,B | --share 10 --for 1h --why TEXT ...
+       tidegate policy promote | abort --why TEXT --config LOCAL
        tidegate policy history | status --config LOCAL
        tidegate policy diff VERSION [VERSION] --config LOCAL
 
 LOCAL is the policy file of a node: its section control names the etcd of the fleet. FILE has the
 sections that are the same for all nodes, such as limits. It is checked before it is published. A
 version never changes; a rollback publishes the text of an earlier one again.
+
+A canary is a version for a part of the nodes, for a time. promote makes it live on all nodes, abort
+ends it, and so does the next publication.
 
 Without --config, FILE is a folder of Envoy's YAML files for tidegate rls, and the environment
 variables TIDEGATE_ETCD_ENDPOINTS, TIDEGATE_ETCD_PREFIX and so on name the etcd.
@@ -68,9 +62,13 @@ variables TIDEGATE_ETCD_ENDPOINTS, TIDEGATE_ETCD_PREFIX and so on name the etcd.
   --by NAME        The author. Default: the user and host of this process
   --parent N       Refuse if a version other than N is live, with a diff to it. 0: if any is
   --wait 5s        Wait until every node has applied or refused it, and list the nodes
+  --region NAME    A canary for the nodes of this region
+  --nodes A,B      A canary for the nodes with these names
+  --share 10       A canary for this percentage of the nodes, by a hash of their names
+  --for 1h         The time after which a canary ends by itself
   --limit N        The number of versions that history lists. Default: 20
   --json           Print JSON
-
+${sourceHelp}
 Exit code 1: refused, a conflict, or a node that has not applied the version in time.
 `,
   async run(args, terminal) {
@@ -80,8 +78,8 @@ Exit code 1: refused, a conflict, or a node that has not applied the version in 
       const allowed = Object.keys(subcommands).join(', ')
       throw new UsageError(`${JSON.stringify(name)} is not allowed; allowed: ${allowed}`)
     }
-    const { values, positionals: names } = parse(rest)
-    const fleet = await openFleet(values.config, terminal.environment)
+    const { values, positionals: names } = parsePolicyArgs(rest)
+    const fleet = await openFleet(values.config, terminal.environment, sourceChoice(values))
     try {
       return await run({ fleet, values, names, terminal })
     } catch (error) {
@@ -91,10 +89,6 @@ Exit code 1: refused, a conflict, or a node that has not applied the version in 
       await fleet.close()
     }
   },
-}
-
-function parse(args: readonly string[]) {
-  return parseArgs({ args: [...args], options, allowPositionals: true })
 }
 
 async function publish(call: Call): Promise<number> {
@@ -121,38 +115,7 @@ async function rollback(call: Call): Promise<number> {
   return published(call, await audited(call, entryOf(change, to), write))
 }
 
-/** Lost races and refused changes have a record as well. */
-async function audited(
-  call: Call,
-  entry: AuditEntry,
-  write: (audit: AuditWriter) => Promise<VersionRecord>,
-): Promise<VersionRecord> {
-  try {
-    return await call.fleet.changes.run(entry, write)
-  } catch (error) {
-    const code = error instanceof ControlError ? error.code : undefined
-    if (code === 'conflict') await noteFailure(call, entry, 'conflict')
-    if (code === 'out-of-bounds') await noteFailure(call, entry, 'refused')
-    throw error
-  }
-}
-
-/** A store that is away must not hide the reason of the failure. */
-async function noteFailure({ fleet, terminal }: Call, entry: AuditEntry, result: AuditResult) {
-  try {
-    await fleet.changes.note({ ...entry, result })
-  } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error)
-    terminal.stderr(`tidegate policy: the attempt is not in the audit: ${reason}\n`)
-  }
-}
-
-/** A process that can write to the store of the fleet may do everything. */
-function entryOf({ by, why }: ReturnType<typeof changeOf>, rollbackOf?: number): AuditEntry {
-  const actor = { kind: 'cli', id: by, name: by, role: 'admin' } as const
-  return publicationEntry({ actor, why, rollbackOf })
-}
-
+/** Prints a version that is live, and waits for the nodes if `--wait` is set. */
 async function published(call: Call, record: VersionRecord): Promise<number> {
   const { fleet, values, terminal } = call
   const { text: _, id: __, ...info } = record
@@ -160,7 +123,7 @@ async function published(call: Call, record: VersionRecord): Promise<number> {
     terminal.stdout(values.json ? json(info) : `published version ${info.version}\n`)
     return exitCodes.ok
   }
-  const nodes = await fleet.waitFor(info.version, durationOf(values.wait))
+  const nodes = await fleet.waitFor(info.version, durationOf(values.wait, '--wait'))
   const missing = nodes.filter((node) => !isApplied(node, info.version))
   if (values.json) terminal.stdout(json({ ...info, nodes }))
   else {
@@ -195,7 +158,8 @@ async function status({ fleet, values, terminal }: Call): Promise<number> {
   if (values.json) terminal.stdout(json({ version, hash: current?.hash, canary, nodes }))
   else {
     const live = current ? `version ${version}, by ${current.by} at ${current.at}` : 'no version'
-    terminal.stdout(`${fleet.store.description}: ${live}\n${nodesText(nodes)}`)
+    const part = canary === undefined ? '' : canaryText(canary)
+    terminal.stdout(`${fleet.store.description}: ${live}\n${part}${nodesText(nodes)}`)
   }
   const isDone = nodes.every((node) => isApplied(node, version) || hasAnswered(node, version))
   return isDone ? exitCodes.ok : exitCodes.failed
@@ -210,36 +174,4 @@ function printConflict(conflict: VersionConflict, values: Values, terminal: Term
   if (values.json) terminal.stdout(json({ conflict: current, diff: conflict.diff }))
   else terminal.stderr(conflictText(conflict.message, conflict.diff))
   return exitCodes.failed
-}
-
-function changeOf({ why, by, parent }: Values) {
-  if (why === undefined || why.trim() === '') throw new UsageError('--why TEXT is missing')
-  return {
-    why: plainOf(why, reason, '--why'),
-    by: plainOf(by ?? `${userInfo().username}@${hostname()}`, author, '--by'),
-    program: `tidegate ${programVersion()}`,
-    ...(parent !== undefined && { parent: numberOf(parent, '--parent') }),
-  }
-}
-
-function plainOf(text: string, allowed: typeof author, name: string): string {
-  const { data, error } = allowed.safeParse(text)
-  if (data !== undefined) return data
-  throw new UsageError(`${name}: allowed is ${error?.issues[0]?.message}`)
-}
-
-function numberOf(text: string | undefined, name: string): number {
-  if (text !== undefined && /^\d{1,9}$/.test(text)) return Number(text)
-  throw new UsageError(`${name}: allowed is a whole number, such as 42`)
-}
-
-function durationOf(text: string): number {
-  const [, amount, unit] = /^(\d{1,6})(ms|s|m)$/.exec(text) ?? []
-  const factor = { ms: 1, s: 1_000, m: 60_000 }[unit ?? '']
-  if (factor === undefined) throw new UsageError('--wait: allowed is a time, such as 5s')
-  return Number(amount) * factor
-}
-
-function json(value: unknown): string {
-  return `${JSON.stringify(value, null, 2)}\n`
 }

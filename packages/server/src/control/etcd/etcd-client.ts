@@ -49,6 +49,7 @@ export interface StreamListener {
 export class EtcdClient {
   readonly endpoints: Endpoints
   readonly #settings: EtcdSettings
+  readonly #closing = new AbortController()
   readonly #agents = { 'http:': agentOf(Agent), 'https:': agentOf(TlsAgent) }
   #token: string | undefined
   #authenticating: Promise<void> | undefined
@@ -66,6 +67,7 @@ export class EtcdClient {
         return await this.#callWithToken(endpoint, path, body, options)
       } catch (error) {
         if (!(error instanceof EtcdFailure) || error.kind !== 'away') throw error
+        if (this.#closing.signal.aborted) throw error
         this.endpoints.leave(endpoint)
         left -= 1
         if (left === 0 || (error.wasSent && !options.isRepeatable)) throw error
@@ -107,7 +109,9 @@ export class EtcdClient {
     this.#token = undefined
   }
 
+  /** Ends calls and streams that are under way. */
   close(): void {
+    this.#closing.abort()
     for (const agent of Object.values(this.#agents)) agent.destroy()
   }
 
@@ -148,6 +152,7 @@ export class EtcdClient {
       path,
       body,
       agent: isKept ? agent : false,
+      signal: this.#closing.signal,
       ...(this.#token ? { headers: { authorization: this.#token } } : {}),
       ...(tls && { tls }),
     }

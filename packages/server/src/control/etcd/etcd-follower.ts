@@ -15,7 +15,7 @@ import { BackOff } from './back-off.ts'
 import type { EtcdClient, OpenStream } from './etcd-client.ts'
 import { EtcdFailure } from './etcd-failure.ts'
 import type { EtcdRange } from './etcd-range.ts'
-import { openWatch } from './etcd-watch.ts'
+import { isAboutData, openWatch } from './etcd-watch.ts'
 import type { GatewayMessages, Header, WatchMessage } from './gateway-messages.ts'
 
 export interface FollowerOptions {
@@ -73,7 +73,6 @@ export class EtcdFollower {
     while (!signal.aborted) {
       try {
         await this.#connect()
-        this.#backOff.reset()
         await this.#watch()
       } catch (error) {
         if (signal.aborted) return
@@ -104,7 +103,7 @@ export class EtcdFollower {
       return
     }
     // Whatever the watch could not report is loaded.
-    if (error.kind === 'compacted' || error.kind === 'large') this.#state = undefined
+    if (isAboutData(error)) this.#state = undefined
     else if (!(error instanceof WatchEnd)) this.#contact(false, error.message)
   }
 
@@ -117,11 +116,9 @@ export class EtcdFollower {
     const range = { from: prefix, end: afterPrefix(prefix), startRevision }
     const stream = await openWatch(client, messages, range, {
       onMessage: (message) => this.#receive(message, ended.reject),
-      onEnd: (failure) => {
-        client.endpoints.leave(stream.endpoint)
-        ended.reject(watchEnd(failure))
-      },
+      onEnd: (failure) => ended.reject(watchEnd(failure)),
     })
+    this.#backOff.reset()
     const onAbort = () => ended.reject(new WatchEnd('away', 'closed'))
     this.#closing.signal.addEventListener('abort', onAbort, { once: true })
     if (this.#closing.signal.aborted) onAbort()
@@ -236,6 +233,5 @@ export class EtcdFollower {
 class WatchEnd extends EtcdFailure {}
 
 function watchEnd(failure: EtcdFailure): EtcdFailure {
-  const isData = failure.kind === 'compacted' || failure.kind === 'large'
-  return isData ? failure : new WatchEnd(failure.kind, failure.message)
+  return isAboutData(failure) ? failure : new WatchEnd(failure.kind, failure.message)
 }

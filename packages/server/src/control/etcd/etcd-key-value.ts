@@ -6,6 +6,7 @@
  */
 
 import { randomBytes } from 'node:crypto'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { checkTransaction } from '../bounds.ts'
 import { ControlError } from '../control-error.ts'
 import { entriesBelow } from '../entry-list.ts'
@@ -29,6 +30,9 @@ import { GatewayMessages } from './gateway-messages.ts'
 
 const HEADED = 'live/'
 const HEAD = `${HEADED}.head`
+
+/** A lease that cannot be ended in this time ends by itself, within its own. */
+const CLOSE_MS_MAX = 500
 
 /** A leader is elected within about two seconds. */
 const TRANSACTION = { timeoutMs: 5_000, isRepeatable: false } as const
@@ -108,7 +112,8 @@ export class EtcdKeyValue implements KeyValueStore {
     this.#isClosed = true
     for (const { follower } of this.#followed.values()) follower.close()
     this.#followed.clear()
-    await this.#lease.close()
+    // Members that do not respond must not delay the end of the process.
+    await Promise.race([this.#lease.close(), sleep(CLOSE_MS_MAX, undefined, { ref: false })])
     this.#client.close()
   }
 

@@ -31,7 +31,10 @@ const LINE_BYTES_MAX = 4 * 1024 ** 2
 /** A member answers immediately; one that is stopped never does. */
 const CREATED_MS_MAX = 3_000
 
-/** Resolves when the member has created the watch. Rejects with an EtcdFailure if it does not. */
+/**
+ * Resolves when the member has created the watch. Rejects with an EtcdFailure if it does not. After
+ * a failure, the client continues with another member.
+ */
 export async function openWatch(
   client: EtcdClient,
   messages: GatewayMessages,
@@ -39,14 +42,21 @@ export async function openWatch(
   listener: WatchListener,
 ): Promise<OpenStream> {
   const created = Promise.withResolvers<void>()
-  let isCreated = false
+  const { endpoints } = client
+  const endpoint = endpoints.current
+  let [isCreated, isEnded] = [false, false]
   let stream: OpenStream | undefined
   const fail = (failure: EtcdFailure) => {
+    if (isEnded) return
+    isEnded = true
     stream?.close()
+    if (!isAboutData(failure)) endpoints.leave(endpoint)
     if (isCreated) listener.onEnd(failure)
     else created.reject(failure)
   }
   const lines = new JsonLines(LINE_BYTES_MAX, (value) => {
+    // One chunk can have the end of the watch and messages after it.
+    if (isEnded) return
     const message = messageOf(value, messages)
     if (message instanceof EtcdFailure) fail(message)
     else if (!message.isCreated) listener.onMessage(message)
@@ -90,6 +100,11 @@ export async function openWatch(
   } finally {
     clearTimeout(timer)
   }
+}
+
+/** True if every member would respond alike. */
+export function isAboutData({ kind }: EtcdFailure): boolean {
+  return kind === 'compacted' || kind === 'large'
 }
 
 function messageOf(value: unknown, messages: GatewayMessages): WatchMessage | EtcdFailure {

@@ -15,12 +15,14 @@ export interface GatewayCall {
   readonly tls?: EtcdSettings['tls']
   /** False for a connection of its own. */
   readonly agent: Agent | false
+  /** Ends the request at any time. */
+  readonly signal: AbortSignal
 }
 
 /** Sends the request. The response is left to `onResponse`, failures to `onFailure`. */
 export function startCall(
   endpoint: URL,
-  { path, body, headers = {}, tls, agent }: GatewayCall,
+  { path, body, headers = {}, tls, agent, signal }: GatewayCall,
   onResponse: (response: IncomingMessage) => void,
   onFailure: (failure: EtcdFailure) => void,
 ): ClientRequest {
@@ -28,6 +30,7 @@ export function startCall(
   const request = requestOf(endpoint)(new URL(path, endpoint), {
     method: 'POST',
     agent,
+    signal,
     headers: { ...headers, 'content-type': 'application/json', 'content-length': byteLength(text) },
     ...(tls ?? {}),
   })

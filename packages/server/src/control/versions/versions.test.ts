@@ -112,6 +112,32 @@ test('gives a version to a part of the nodes until a time', async () => {
   expect((await versions.publish('three\n', ada)).version).toBe(3)
 })
 
+test('promotes the version of a canary, unless another one was published since', async () => {
+  const { versions } = await made()
+  await versions.publish('one\n', ada)
+  const begin = async (text: string) => {
+    const { version } = await versions.stage(text, ada)
+    const until = new Date(Date.now() + 60_000)
+    await versions.setCanary({ version, where: { region: 'eu' }, until }, ada)
+    return version
+  }
+  const second = await begin('two\n')
+  expect(await versions.promote(ada)).toMatchObject({ version: second, text: 'two\n' })
+  expect((await versions.current())?.version).toBe(second)
+  expect(await versions.canary()).toBeUndefined()
+  await expect(versions.promote(ada)).rejects.toMatchObject({ code: 'out-of-bounds' })
+  const third = await begin('three\n')
+  await versions.publish('four\n', ada)
+  // The publication has ended the canary.
+  expect(await versions.canary()).toBeUndefined()
+  const until = new Date(Date.now() + 60_000)
+  await versions.setCanary({ version: third, where: { nodes: ['a'] }, until }, ada)
+  await expect(versions.promote(ada)).rejects.toMatchObject({
+    code: 'conflict',
+    current: { version: 4 },
+  })
+})
+
 test('refuses a change without a reason, and a document that is too large', async () => {
   const { versions } = await made()
   const refused = { code: 'out-of-bounds' }

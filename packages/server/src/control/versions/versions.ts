@@ -16,6 +16,7 @@ import {
   type CanaryPlace,
   type CanaryPointer,
   CURRENT_KEY,
+  type CurrentPointer,
   hashOf,
   readCanary,
   readPointer,
@@ -157,6 +158,33 @@ export class Versions {
     await this.#inTurn(() => this.#write([], [{ key: CANARY_KEY, value }], options))
   }
 
+  /**
+   * Makes the version of the canary the live one, and ends the canary. Rejects with a
+   * VersionConflict if another version was published since the canary was made.
+   */
+  promote(options: ChangeOptions): Promise<VersionRecord> {
+    checkReason(options)
+    return this.#inTurn(async () => {
+      const entry = await this.#entry(CANARY_KEY)
+      if (entry === undefined) throw new ControlError('out-of-bounds', 'there is no canary')
+      const { version, hash } = readCanary(entry.value, CANARY_KEY)
+      const record = await this.get(version)
+      const pointer = await this.#entry(CURRENT_KEY)
+      const live = pointer === undefined ? 0 : readPointer(pointer.value, CURRENT_KEY).version
+      if (live !== record.parent) throw await this.#conflict(live, record.parent, record.text)
+      const conditions = [
+        { key: CANARY_KEY, revision: entry.revision },
+        { key: CURRENT_KEY, revision: pointer?.revision ?? 0n },
+      ]
+      const writes = [
+        { key: CURRENT_KEY, value: JSON.stringify({ version, hash }) },
+        { key: CANARY_KEY, value: undefined },
+      ]
+      await this.#write(conditions, writes, options, { versionFrom: live, versionTo: version })
+      return record
+    })
+  }
+
   /** Adds a version for a canary, without making it live. */
   stage(text: string, options: PublishOptions): Promise<VersionRecord> {
     return this.#inTurn(() => this.#publish(text, options, true))
@@ -225,7 +253,7 @@ export class Versions {
     ]
     const writes: Write[] = [
       { key: versionKey(version), value: JSON.stringify(record) },
-      ...(isStaged ? [] : [{ key: CURRENT_KEY, value: JSON.stringify({ version, hash }) }]),
+      ...(isStaged ? [] : pointTo({ version, hash })),
       ...(await this.#forgotten(version, parent)),
     ]
     try {
@@ -263,9 +291,14 @@ export class Versions {
     conditions: readonly Condition[],
     writes: readonly Write[],
     { audit }: ChangeOptions,
+    step?: VersionStep,
   ): Promise<void> {
     for (let attempt = 1; attempt <= ATTEMPTS_MAX; attempt++) {
-      if ((await this.#transact(conditions, writes, audit)).ok) return
+      const result = await this.#transact(conditions, writes, audit, step)
+      if (result.ok) return
+      if (hasChanged(conditions, result.current)) {
+        throw new ControlError('conflict', 'another change came first; look and try again')
+      }
       await pauseAfterLostRace(attempt)
     }
     throw new ControlError('conflict', `gave up after ${ATTEMPTS_MAX} lost races`)
@@ -295,6 +328,20 @@ export class Versions {
     this.#tail = result.catch(() => undefined)
     return result
   }
+}
+
+function hasChanged(conditions: readonly Condition[], current: readonly Entry[]): boolean {
+  return conditions.some(({ key, revision }) => {
+    return (entryOf(current, key)?.revision ?? 0n) !== revision
+  })
+}
+
+/** A publication is for every node, so that it ends a canary. */
+function pointTo({ version, hash }: CurrentPointer): Write[] {
+  return [
+    { key: CURRENT_KEY, value: JSON.stringify({ version, hash }) },
+    { key: CANARY_KEY, value: undefined },
+  ]
 }
 
 function checkReason({ by, why }: ChangeOptions): void {

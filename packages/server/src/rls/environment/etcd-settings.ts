@@ -1,14 +1,16 @@
 /** The etcd that the rate limit service follows, from environment variables. */
 
+import type { Secret } from '../../config/secrets.ts'
+import type { TlsFiles } from '../../config/tls-files.ts'
 import { refused, type Variables } from './read-variable.ts'
 
 export interface RlsControlSettings {
   readonly endpoints: readonly string[]
   readonly prefix: string
   /** Paths of PEM files. */
-  readonly tls: { readonly ca?: string; readonly cert?: string; readonly key?: string } | undefined
+  readonly tls: TlsFiles | undefined
   readonly user: string | undefined
-  readonly password: string | undefined
+  readonly password: Secret | string | undefined
   readonly node: string | undefined
   readonly region: string | undefined
   readonly stateFile: string | undefined

@@ -15,7 +15,7 @@ const prefix = z
   })
   .max(200)
 
-const etcd = z.strictObject({
+export const etcdSection = z.strictObject({
   endpoints: z.array(endpoint).min(1).max(16).describe('Members of the cluster; any one is asked.'),
   prefix: prefix.default('/tidegate/default/').describe('Before every key, one for each fleet.'),
   tls: z
@@ -45,7 +45,7 @@ const allow = z.strictObject({
 
 export const controlSection = z
   .strictObject({
-    etcd: etcd.optional().describe('Follow the policy that is published in etcd.'),
+    etcd: etcdSection.optional().describe('Follow the policy that is published in etcd.'),
     node: name.optional().describe('The name of this node. Default: host name and process id.'),
     stateFile: fileName
       .optional()
