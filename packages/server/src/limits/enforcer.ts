@@ -32,7 +32,7 @@ import {
   noEntries,
   type SwitchState,
 } from './live/live-entries.ts'
-import { LiveRules } from './live/live-rules.ts'
+import { indexOf, type LiveKeys, LiveRules } from './live/live-rules.ts'
 import { compileIpLists, type IpRule } from './match/ip-lists.ts'
 import { compilePriorities, type RequestPriorities } from './match/request-priorities.ts'
 import { blockedOutcome, missingKeyOutcome, type RequestOutcome, unlimited } from './outcome.ts'
@@ -113,6 +113,8 @@ export type RequestPlan =
 /** A limit that a request falls under. Everything that depends on its path is found first. */
 interface Matched {
   readonly limit: RequestLimit
+  /** The live entries of its keys, if it has any. */
+  readonly keys: LiveKeys | undefined
   readonly route: string
   readonly cost: number
 }
@@ -165,6 +167,8 @@ class LimitEnforcer implements Enforcer {
   readonly #now: Now
   readonly #context: EvaluateContext
   #live: LiveRules
+  /** The live entries of each active limit. */
+  #liveKeys: readonly (LiveKeys | undefined)[] = []
   /** The live overrides, then those of the document. */
   #overrides: Overrides
 
@@ -179,15 +183,16 @@ class LimitEnforcer implements Enforcer {
     this.#documented = documented
     this.#now = now
     this.#context = context
-    this.#live = new LiveRules(noEntries, limits, now)
+    this.#live = new LiveRules(noEntries, indexOf(limits), now)
     this.#overrides = documented
   }
 
   use(entries: LiveEntries): void {
-    const live = new LiveRules(entries, this.#limits, this.#now)
+    const live = new LiveRules(entries, indexOf(this.#limits), this.#now)
     const hasOverrides = entries.overrides.length > 0
     this.#overrides = hasOverrides ? bothOverrides(live, this.#documented) : this.#documented
     this.#live = live
+    this.#liveKeys = this.#active.map(({ name }) => live.keysOf(name))
   }
 
   rules(): RulesInForce {
@@ -269,10 +274,11 @@ class LimitEnforcer implements Enforcer {
     const matched: Matched[] = []
     if (this.#active.length === 0) return matched
     this.#limits.patterns.read(facts.path)
-    for (const limit of this.#active) {
+    for (let at = 0; at < this.#active.length; at++) {
+      const limit = this.#active[at] as RequestLimit
       if (!limit.match.matches(facts)) continue
       const cost = givenCost ?? limit.fixedCost ?? limit.costOf(facts)
-      matched.push({ limit, route: limit.match.route() ?? '', cost })
+      matched.push({ limit, keys: this.#liveKeys[at], route: limit.match.route() ?? '', cost })
     }
     return matched
   }
@@ -288,19 +294,21 @@ class LimitEnforcer implements Enforcer {
     const enforced: PlannedCharge[] = []
     const shadows: PlannedCharge[] = []
     let missingKeyOf: string | undefined
-    for (const { limit, route, cost } of matched) {
+    for (const { limit, keys, route, cost } of matched) {
       const { compiled, name } = limit
       const key = this.#keyOf(limit, facts, tier, route)
       if (key === undefined) {
         if (state === 'on' && refusesWithoutKey(limit, facts)) missingKeyOf ??= name
         continue
       }
-      const blockedBy = live.hasKeyBlocks ? live.keyBlock(name, key) : undefined
+      const found = keys?.get(key)
+      const blockedBy = found && live.blockOf(found)
       if (blockedBy !== undefined) return { blockedBy }
       if (state === 'off' || !limit.includes(key)) continue
       const root = this.#limits.rootOf.get(limit)
       const outerKey = root === undefined ? undefined : readKey(root.key, facts, tier, '')
-      const numbers = compiled.limitFor(key, tier, this.#overrides)
+      const numbers =
+        (found && live.numbersOf(found)) ?? compiled.limitFor(key, tier, this.#documented)
       const charge = compiled.chargeOf(key, cost, numbers, outerKey)
       if (compiled.isShadow) shadows.push(charge)
       else if (state === 'shadow') shadows.push({ ...charge, isShadow: true })

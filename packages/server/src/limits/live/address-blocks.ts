@@ -16,10 +16,16 @@ interface Networks<Key> {
 const IPV4_BITS = 32
 const IPV6_BITS = 128
 
+/** The first 16 bits of an address, of either family. A bit for each takes 16 KB. */
+const COARSE_BITS = 16
+const COARSE_IPV6 = 2 ** COARSE_BITS
+
 export class AddressBlocks {
   /** The longest prefix first: a single address is a network of 32 or 128 bits. */
   readonly #ipv4: Networks<number>[] = []
   readonly #ipv6: Networks<string>[] = []
+  /** Which first 16 bits have a block. Most addresses need no other look-up. */
+  readonly #coarse = new Uint8Array((2 * COARSE_IPV6) / 8)
   readonly #now: Now
 
   constructor(blocks: readonly LiveBlock[], now: Now) {
@@ -32,8 +38,12 @@ export class AddressBlocks {
 
   /** `ip` is in its canonical spelling, as in the facts of a request. */
   find(ip: string): LiveBlock | undefined {
-    const number = ipv4Number(ip)
-    if (number === undefined) return this.#inIpv6(ip)
+    const first = coarseOf(ip)
+    if (((this.#coarse[first >>> 3] ?? 0) & (1 << (first & 7))) === 0) return undefined
+    return first < COARSE_IPV6 ? this.#inIpv4(ipv4Number(ip)) : this.#inIpv6(ip)
+  }
+
+  #inIpv4(number: number): LiveBlock | undefined {
     for (const { mask, blocks } of this.#ipv4) {
       const placed = blocks.get(number & mask)
       const block = placed === undefined ? undefined : holding(placed, this.#now())
@@ -43,7 +53,7 @@ export class AddressBlocks {
   }
 
   #inIpv6(ip: string): LiveBlock | undefined {
-    const address = this.#ipv6.length === 0 ? undefined : parseIp(ip)
+    const address = parseIp(ip)
     if (address === undefined) return undefined
     for (const { bits, blocks } of this.#ipv6) {
       const placed = blocks.get(ipKey(address, bits))
@@ -60,10 +70,21 @@ export class AddressBlocks {
     if (ip.family === 'ipv6') {
       const { bits, blocks } = networksOf(this.#ipv6, Number(prefix ?? IPV6_BITS))
       place(blocks, ipKey(ip, bits), block)
+      this.#note(coarseOf(ip.text), bits)
       return
     }
-    const { mask, blocks } = networksOf(this.#ipv4, Number(prefix ?? IPV4_BITS))
-    place(blocks, (ipv4Number(ip.text) ?? 0) & mask, block)
+    const { bits, mask, blocks } = networksOf(this.#ipv4, Number(prefix ?? IPV4_BITS))
+    place(blocks, ipv4Number(ip.text) & mask, block)
+    this.#note(coarseOf(ip.text), bits)
+  }
+
+  /** A network of fewer than 16 bits covers several. */
+  #note(first: number, bits: number): void {
+    const count = 2 ** Math.max(0, COARSE_BITS - bits)
+    const start = first - (first % count)
+    for (let at = start; at < start + count; at++) {
+      this.#coarse[at >>> 3] = (this.#coarse[at >>> 3] ?? 0) | (1 << (at & 7))
+    }
   }
 }
 
@@ -78,10 +99,30 @@ function networksOf<Key>(list: Networks<Key>[], bits: number): Networks<Key> {
 }
 
 /**
- * Reads digits without making strings, because every request comes here. Undefined for an IPv6
- * address.
+ * The first 16 bits, and 65,536 more for IPv6. Reads digits without making strings, because every
+ * request comes here.
  */
-function ipv4Number(ip: string): number | undefined {
+function coarseOf(ip: string): number {
+  let decimal = 0
+  let hex = 0
+  let first = -1
+  for (let at = 0; at < ip.length; at++) {
+    const code = ip.charCodeAt(at)
+    if (code === 0x2e) {
+      if (first >= 0) return (first << 8) | decimal
+      first = decimal
+      decimal = 0
+    } else if (code >= 0x30 && code <= 0x39) {
+      decimal = decimal * 10 + (code - 0x30)
+      hex = (hex << 4) | (code - 0x30)
+    } else if (code === 0x3a) return COARSE_IPV6 | (hex & 0xffff)
+    else hex = (hex << 4) | ((code | 0x20) - 0x57)
+  }
+  return 0
+}
+
+/** The 32 bits of an IPv4 address. */
+function ipv4Number(ip: string): number {
   let number = 0
   let part = 0
   for (let at = 0; at < ip.length; at++) {
@@ -89,8 +130,7 @@ function ipv4Number(ip: string): number | undefined {
     if (code === 0x2e) {
       number = (number << 8) | part
       part = 0
-    } else if (code >= 0x30 && code <= 0x39) part = part * 10 + (code - 0x30)
-    else return undefined
+    } else part = part * 10 + (code - 0x30)
   }
   return (number << 8) | part
 }

@@ -14,7 +14,7 @@ export interface Placed<T> {
 export type Places<Key, T> = Map<Key, Placed<T>>
 
 export function place<Key, T extends Expiring>(places: Places<Key, T>, key: Key, value: T): void {
-  places.set(key, inserted(places.get(key), value))
+  places.set(key, placedOn(places.get(key), value))
 }
 
 /** The entry that holds at this time. */
@@ -28,7 +28,8 @@ export function holding<T extends Expiring>(
   return undefined
 }
 
-function inserted<T extends Expiring>(placed: Placed<T> | undefined, value: T): Placed<T> {
+/** Adds an entry to those of its place. */
+export function placedOn<T extends Expiring>(placed: Placed<T> | undefined, value: T): Placed<T> {
   if (placed === undefined || value.at >= placed.value.at) return { value, older: placed }
-  return { value: placed.value, older: inserted(placed.older, value) }
+  return { value: placed.value, older: placedOn(placed.older, value) }
 }
