@@ -77,6 +77,16 @@ test('a deadline below the round trip is reported by the first decision', async 
   expect(warnings[0]).toMatch(/the round trip takes \d+ ms, the deadline is 15 ms/)
 })
 
+test('a Redis beyond the longest deadline is reported with its round trip', async () => {
+  await proxy.set({ latencyMs: 75 })
+  const limiter = createLimiter({ limit, connectMs, store: newStore(), name: 'beyond' })
+  expect((await limiter.check('ada')).degraded?.reason).toBe('timeout')
+  await until('it is reported', () => warnings.length > 0)
+  expect(warnings[0]).toMatch(
+    /the round trip takes \d{3,} ms, the deadline is 100 ms\. Set deadlineMs to \d+ or more;/,
+  )
+})
+
 test('the deadline follows a Redis that moves away', async () => {
   await proxy.set({ latencyMs: 0 })
   const limiter = createLimiter({ limit, connectMs, store: newStore(), name: 'moving' })

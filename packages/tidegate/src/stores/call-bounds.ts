@@ -1,3 +1,9 @@
+/**
+ * The longest deadline that a store chooses by its round trip. A request should not wait for
+ * longer: enough for another region, not for another continent.
+ */
+export const DEADLINE_MS_MAX = 100
+
 /** Bounds on the calls of one caller. */
 export interface CallBounds {
   /**

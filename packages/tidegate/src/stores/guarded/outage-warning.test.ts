@@ -34,6 +34,15 @@ describe('the warning of an outage', () => {
     ])
   })
 
+  it('does not advise to leave the deadline out if none that is chosen is long enough', () => {
+    outageWarning()('timeout', { roundTripMs: 150, deadlineMs: 100 })
+    vi.advanceTimersByTime(100)
+    expect(warnings[0]).toContain(
+      'the round trip takes 150 ms, the deadline is 100 ms. Set deadlineMs to 450 or more; ' +
+        'without it, the deadline is at most 100 ms.',
+    )
+  })
+
   it.each([
     ['unreachable', 'each limit decides as its onStoreError declares'],
     ['overloaded', 'onOverload decides'],

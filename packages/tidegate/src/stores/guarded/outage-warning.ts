@@ -6,6 +6,7 @@
 import { steadyClock } from '../../clock.ts'
 import type { Degraded } from '../../decision.ts'
 import { emitWarning } from '../../runtime.ts'
+import { DEADLINE_MS_MAX } from '../call-bounds.ts'
 import type { StoreTimes } from '../store.ts'
 
 const INTERVAL_MS = 60_000
@@ -43,7 +44,11 @@ function adviceFor(reason: Degraded['reason'], times: StoreTimes | undefined): s
   const { roundTripMs = 0, deadlineMs = Number.POSITIVE_INFINITY } = times ?? {}
   if (roundTripMs >= deadlineMs) {
     const wantedMs = Math.ceil(roundTripMs * ROUND_TRIPS)
-    return `Set deadlineMs to ${wantedMs} or more, or leave it out to follow the round trip.`
+    const others =
+      roundTripMs > DEADLINE_MS_MAX
+        ? `; without it, the deadline is at most ${DEADLINE_MS_MAX} ms.`
+        : ', or leave it out to follow the round trip.'
+    return `Set deadlineMs to ${wantedMs} or more${others}`
   }
   if (reason === 'overloaded') {
     return 'More calls arrive than can be sent; onOverload decides about those that wait long.'

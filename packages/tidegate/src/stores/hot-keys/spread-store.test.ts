@@ -136,16 +136,28 @@ describe.each(redisClientKinds)('several limits on a cluster with $name', (kind)
         account: slidingLog({ limit: 100, per: '1d' }),
       },
       key: (_request, clientIp) => ({ pair: `ada ${clientIp()}`, account: 'ada' }),
+      skipSuccessfulRequests: true,
       store,
       ...patient,
     })
-    app.post('/login', protect, (_request, response) => void response.status(401).send('wrong'))
+    app.post('/login', protect, (request, response) => {
+      const isRight = request.query.password === 'right'
+      response.status(isRight ? 200 : 401).send(isRight ? 'welcome' : 'wrong')
+    })
     const server = createServer(app)
     await once(server.listen(0, '127.0.0.1'), 'listening')
     const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/login`
-    const statuses: number[] = []
-    for (const _ of [1, 2, 3]) statuses.push((await fetch(url, { method: 'POST' })).status)
+    const logIn = async (password: string) =>
+      (await fetch(`${url}?password=${password}`, { method: 'POST' })).status
+    const pair = { name: 'pair', limit: slidingLog({ limit: 2, per: '15m' }), key: 'ada 127.0.0.1' }
+    const leftOfPair = async () =>
+      (await store.charge([{ ...pair, cost: 1 }], 'peek'))[0]?.remaining
+    // A log-in is refunded after its response was sent.
+    for (let count = 0; count < 3; count += 1) {
+      expect(await logIn('right')).toBe(200)
+      await until('it is refunded', async () => (await leftOfPair()) === 2)
+    }
+    expect([await logIn('a'), await logIn('b'), await logIn('right')]).toEqual([401, 401, 429])
     server.close()
-    expect(statuses).toEqual([401, 401, 429])
   })
 })

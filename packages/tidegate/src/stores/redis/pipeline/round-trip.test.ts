@@ -17,6 +17,8 @@ describe('the deadline that follows the round trip', () => {
     [[40], 100],
     [[80], 100],
     [[0.3, 30, 90], 15],
+    [[150], 100],
+    [[150, 0.3], 15],
   ])('after %j is %i ms', (samples, expected) => {
     const roundTrip = new RoundTrip()
     learn(roundTrip, 0, samples)
@@ -55,5 +57,13 @@ describe('the deadline that follows the round trip', () => {
     )
     expect(roundTrip.deadlineMs).toBe(15)
     expect(roundTrip.ms).toBe(0.3)
+  })
+
+  it('is reported if every reply takes longer than the longest deadline', () => {
+    const roundTrip = new RoundTrip()
+    const nowMs = learn(roundTrip, 0, [180, 150, 160])
+    expect(roundTrip.ms).toBe(150)
+    learn(roundTrip, nowMs, [0.5])
+    expect(roundTrip.ms).toBe(0.5)
   })
 })

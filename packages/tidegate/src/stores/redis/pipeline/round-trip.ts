@@ -4,14 +4,14 @@
  * The round trip is the shortest of the last one to two seconds: longer ones are due to load, which
  * is not distance. A reply after the deadline counts as well, so that the deadline follows a server
  * that is farther away than before. A reply after the longest deadline does not count, because no
- * request should wait that long.
+ * request should wait that long. If there are no others, the server is that far away: the deadline
+ * is the longest one, and the outage that follows is reported with its reason.
  */
+
+import { DEADLINE_MS_MAX } from '../../call-bounds.ts'
 
 /** Fits into the 20 ms that Envoy waits, and is fifty times the round trip within a machine. */
 export const DEADLINE_MS_MIN = 15
-
-/** A request should not wait for longer: enough for another region, not for another continent. */
-export const DEADLINE_MS_MAX = 100
 
 /** Round trips until a reply is late: enough for a lost packet or a busy server. */
 const ROUND_TRIPS = 3
@@ -23,15 +23,21 @@ export class RoundTrip {
   #windowMs = Number.NEGATIVE_INFINITY
   #youngMs = Number.POSITIVE_INFINITY
   #oldMs = Number.POSITIVE_INFINITY
+  /** The shortest of replies after the longest deadline. */
+  #farMs = Number.POSITIVE_INFINITY
 
   /** The shortest that was measured lately; undefined before the first answer. */
   get ms(): number | undefined {
-    const ms = Math.min(this.#youngMs, this.#oldMs)
+    const nearMs = Math.min(this.#youngMs, this.#oldMs)
+    const ms = Number.isFinite(nearMs) ? nearMs : this.#farMs
     return Number.isFinite(ms) ? ms : undefined
   }
 
   learn(tookMs: number, nowMs: number): void {
-    if (tookMs > DEADLINE_MS_MAX) return
+    if (tookMs > DEADLINE_MS_MAX) {
+      this.#farMs = Math.min(this.#farMs, tookMs)
+      return
+    }
     if (nowMs - this.#windowMs >= WINDOW_MS) {
       this.#windowMs = nowMs
       this.#oldMs = this.#youngMs

@@ -9,11 +9,12 @@
 
 import { steadyClock } from '../../../clock.ts'
 import { TidegateError } from '../../../errors.ts'
+import { DEADLINE_MS_MAX } from '../../call-bounds.ts'
 import { Deadlines, type Timed } from '../../deadlines.ts'
 import type { RedisCaller, Waited } from '../client.ts'
 import { isNoScript, isTryAgain, isWrongServer, redisError } from '../redis-error.ts'
 import type { ScriptCall } from '../scripts/script-arguments.ts'
-import { DEADLINE_MS_MAX, type RoundTrip } from './round-trip.ts'
+import type { RoundTrip } from './round-trip.ts'
 
 export interface RunnerOptions {
   /** Undefined follows the round trip. */
