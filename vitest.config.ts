@@ -6,10 +6,29 @@ import { isSoak } from './test/support/suite.ts'
 const undisturbed = [
   'packages/tidegate/src/stores/deadlines*.test.ts',
   'packages/tidegate/src/stores/guarded/guarded-*.test.ts',
-  'test/{burst,overload,reliability,support/faults}/**/*.test.ts',
+  'test/{burst,overload,reliability,support/faults}/**/!(*-report|page).test.ts',
   'test/redis/!(permissions|recipes).test.ts',
   'test/e2e/rls/faults*.test.ts',
   'test/e2e/control/{fleet,hostile}.soak.test.ts',
+]
+
+/**
+ * Tests of functions alone. They start no server or worker, and leave the process as it was, which
+ * test/support/leave-no-trace.ts checks. So they share processes and the modules that are loaded
+ * there: most of them take less time than the start of a process.
+ */
+const pure = [
+  'packages/tidegate/src/{algorithms,limits}/!(sliding-log).test.ts',
+  'packages/tidegate/src/http/!(guard-ip|reset-header).test.ts',
+  'packages/tidegate/src/limiter/!(kill-switch|limit-registry).test.ts',
+  'packages/server/src/{admin,capacity,decision-api,overload}/**/*.test.ts',
+  'packages/server/src/config/yaml/*.test.ts',
+  'packages/server/src/control/{*,audit/*,live/*,versions/*}.test.ts',
+  'packages/server/src/gateway/{*,body/*,http1/*}.test.ts',
+  'packages/server/src/limits/!(enforcer-redis).test.ts',
+  'packages/server/src/limits/{live,match}/*.test.ts',
+  'packages/server/src/policy/{read-policy,{problems,schema}/*}.test.ts',
+  'packages/server/src/rls/{*,service/*,transport/**/*}.test.ts',
 ]
 
 const all = ['packages/*/src/**/*.test.ts', 'test/**/*.test.ts']
@@ -39,9 +58,21 @@ export default defineConfig({
       {
         extends: true,
         test: {
+          name: 'pure',
+          include: pure,
+          exclude: ['**/node_modules/**', '**/*.soak.test.ts', ofOtherSuite],
+          isolate: false,
+          setupFiles: ['./test/support/leave-no-trace.ts'],
+          maxWorkers: 4,
+          sequence: { groupOrder: 1 },
+        },
+      },
+      {
+        extends: true,
+        test: {
           name: 'together',
           include: all,
-          exclude: ['**/node_modules/**', ofOtherSuite, ...undisturbed],
+          exclude: ['**/node_modules/**', ofOtherSuite, ...undisturbed, ...(isSoak ? [] : pure)],
           // Two more than cores: most of them wait for servers or for time to pass.
           maxWorkers: 4,
           sequence: { groupOrder: 1 },
