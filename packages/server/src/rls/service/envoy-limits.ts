@@ -6,6 +6,7 @@
 import type { Limit } from 'tidegate'
 import type { PlannedCharge } from '../../limits/charging/charge-plan.ts'
 import type { StoreRouter } from '../../limits/charging/store-router.ts'
+import type { CompiledLimit } from '../../limits/compile/compiled-limit.ts'
 import { changedLimit } from '../../limits/compile/make-limit.ts'
 import type { CounterAsked, FoundCounter, OperatedLimits } from '../../limits/counters.ts'
 import type { LimitChange } from '../../limits/limit-settings.ts'
@@ -103,15 +104,13 @@ export class EnvoyLimits implements OperatedLimits {
   }
 
   findCounter({ limit: domain, key: parts, within, tier }: CounterAsked): FoundCounter | string {
-    const { index, live, stores } = this.#parts
+    const { live, stores } = this.#parts
     if (within !== undefined || tier !== undefined) {
       return "within, tier: only limits of a policy have them, not those of Envoy's files"
     }
-    const problem = this.#counterProblem(domain, parts)
-    const counted = index.countedOf(domain, parts)
-    const key = index.keyOf(domain, parts)
-    if (problem !== undefined || counted === undefined || key === undefined) return problem ?? ''
-    const { compiled } = counted
+    const found = this.#find(domain, parts)
+    if (typeof found === 'string') return found
+    const { compiled, key } = found
     const limit = live.overrideFor(domain, key) ?? compiled.base
     const charge: PlannedCharge = compiled.chargeOf(key, 0, limit)
     return { limit: domain, charge, store: stores.storeFor(limit) }
@@ -133,21 +132,29 @@ export class EnvoyLimits implements OperatedLimits {
   }
 
   overrideProblem(domain: string, key: readonly string[], set: LimitChange): string | undefined {
-    const problem = this.#counterProblem(domain, key)
-    const counted = this.#parts.index.countedOf(domain, key)
-    if (problem !== undefined || counted === undefined) return problem
+    const found = this.#find(domain, key)
+    if (typeof found === 'string') return found
     try {
-      changedLimit(counted.compiled.base, set)
+      changedLimit(found.compiled.base, set)
       return undefined
     } catch (error) {
       return `set: ${(error as Error).message}`
     }
   }
 
-  #counterProblem(domain: string, key: readonly string[]): string | undefined {
-    const problem = this.keyProblem(domain, key)
+  /** Returns the limit and the key of a descriptor, or a sentence about the problem. */
+  #find(domain: string, parts: readonly string[]): FoundRule | string {
+    const { index } = this.#parts
+    const problem = this.keyProblem(domain, parts)
     if (problem !== undefined) return problem
-    if (this.#parts.index.countedOf(domain, key) !== undefined) return undefined
+    const key = index.keyOf(domain, parts)
+    const compiled = index.countedOf(domain, parts)?.compiled
+    if (key !== undefined && compiled !== undefined) return { compiled, key }
     return `key: no rule of ${domain} counts this descriptor; allowed: ${PARTS}`
   }
+}
+
+interface FoundRule {
+  readonly compiled: CompiledLimit
+  readonly key: string
 }
