@@ -74,7 +74,7 @@ const server: Layers = {
     stores: ['policy', 'config'],
     observability: ['config/mask-secrets.ts'],
     overload: ['limits/priority.ts', 'observability types'],
-    'http-api': [],
+    'http-api': ['config/alternative-names.ts'],
     gateway: ['policy', 'limits', 'overload', 'observability', 'config'],
     'decision-api': ['policy', 'limits', 'overload', 'http-api'],
     rls: ['limits', 'policy', 'stores', 'overload', 'http-api', 'observability', 'config'],

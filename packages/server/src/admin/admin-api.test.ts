@@ -1,7 +1,7 @@
 import { request as httpRequest } from 'node:http'
 import { describe, expect, test } from 'vitest'
 import { type Role, roles } from '../control/roles.ts'
-import { startAdminService } from './admin-contract.ts'
+import { BOOTSTRAP, startAdminService } from './admin-contract.ts'
 import { routeTable } from './route-table.ts'
 
 const filled = (path: string) => path.replace(/\{\w+\}/g, '1')
@@ -9,44 +9,54 @@ const filled = (path: string) => path.replace(/\{\w+\}/g, '1')
 /** Every unsafe route gets an empty body: the role is checked before it. */
 const bodyOf = (method: string) => (method === 'GET' ? {} : { body: {} })
 
-const lower: Readonly<Record<Role, Role | undefined>> = {
-  read: undefined,
-  operate: 'read',
-  admin: 'operate',
-}
-
 describe('every route', () => {
-  test('is 401 without a credential and 403 with too low a role', async () => {
+  test('is 401 without a credential, 403 with too low a role, and open to the others', async () => {
     const { call, tokenFor } = await startAdminService()
     const tokens = new Map<Role, string>()
     for (const role of roles) tokens.set(role, await tokenFor(role))
-    const statuses: unknown[] = []
-    for (const { method, path, role } of routeTable) {
-      const without = await call(method, filled(path), { token: undefined, ...bodyOf(method) })
-      const lesser = lower[role]
-      const low =
-        lesser === undefined
-          ? undefined
-          : await call(method, filled(path), { token: tokens.get(lesser), ...bodyOf(method) })
-      const enough = await call(method, filled(path), {
-        token: tokens.get(role),
-        ...bodyOf(method),
-      })
-      statuses.push({
-        route: `${method} ${path}`,
-        without: without.status,
-        low: low?.status,
-        isEnough: enough.status !== 401 && enough.status !== 403 && enough.status < 500,
-      })
+    const found: string[] = []
+    for (const { method, path } of routeTable) {
+      const statusWith = async (token: string | undefined) =>
+        (await call(method, filled(path), { token, ...bodyOf(method) })).status
+      const line = [`${method} ${path}`, `none ${await statusWith(undefined)}`]
+      for (const role of roles) {
+        const status = await statusWith(tokens.get(role))
+        const isOpen = status !== 401 && status !== 403 && status < 500
+        line.push(`${role} ${isOpen ? 'open' : status}`)
+      }
+      found.push(line.join(' '))
     }
-    const expected = routeTable.map(({ method, path, role }) => ({
-      route: `${method} ${path}`,
-      without: 401,
-      low: role === 'read' ? undefined : 403,
-      isEnough: true,
-    }))
-    expect(statuses).toEqual(expected)
-    expect(statuses.length).toBeGreaterThan(25)
+    const expected = routeTable.map(({ method, path, role }) => {
+      const needed = roles.indexOf(role)
+      const cells = roles.map((one, at) => `${one} ${at < needed ? 403 : 'open'}`)
+      return [`${method} ${path}`, 'none 401', ...cells].join(' ')
+    })
+    expect(found).toEqual(expected)
+    expect(found.length).toBeGreaterThan(25)
+  })
+
+  test('responds as the OpenAPI document describes', async () => {
+    const { call } = await startAdminService()
+    const { body } = await call('GET', '/openapi.json', { token: undefined })
+    interface Described {
+      readonly responses: Record<string, { readonly content: Record<string, object> }>
+    }
+    const paths = body.paths as Record<string, Record<string, Described>>
+    for (const { method, path } of routeTable) {
+      const responses = paths[path]?.[method.toLowerCase()]?.responses ?? {}
+      for (const token of [undefined, BOOTSTRAP]) {
+        const answer = await call(method, filled(path), { token, ...bodyOf(method) })
+        const { status, headers } = answer
+        const described = responses[status] ?? (status >= 400 ? responses.default : undefined)
+        const type = headers.get('content-type') ?? ''
+        expect(Object.keys(described?.content ?? {}), `${method} ${path} ${status}`).toEqual([type])
+        if (type === 'application/problem+json') {
+          expect(answer.body).toMatchObject({ status, detail: expect.any(String) })
+        }
+        expect(headers.get('cache-control')).toBe('no-store')
+        expect(headers.get('x-content-type-options')).toBe('nosniff')
+      }
+    }
   })
 
   test('is under /v1/, has one entry in the table and is in the OpenAPI document', async () => {

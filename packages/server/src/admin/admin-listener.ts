@@ -43,11 +43,16 @@ export function startAdmin(options: AdminOptions): Promise<RunningListener> {
  * Throws if the admin API could be reached from other machines without TLS: tokens would travel in
  * the clear. Pages without the API may be reached, as probes need them.
  */
-export function refuseOpenAdmin(host: string, hasTls: boolean, hasApi: boolean): void {
+export function refuseOpenAdmin(
+  host: string,
+  hasTls: boolean,
+  hasApi: boolean,
+  names = { host: 'admin.listen.host', tls: 'admin.tls' },
+): void {
   if (!hasApi || hasTls || isLoopback(host)) return
-  const advice = 'add admin.tls, or listen on 127.0.0.1'
+  const advice = `add ${names.tls}, or listen on 127.0.0.1`
   throw new Error(
-    `admin.listen.host: ${host} is reached from other machines, and tokens would travel in the ` +
+    `${names.host}: ${host} is reached from other machines, and tokens would travel in the ` +
       `clear; ${advice}`,
   )
 }

@@ -39,7 +39,7 @@ export function adminOpenApi(routes: readonly Route[], version: string): object 
   }
 }
 
-function operation({ method, path, role, summary, body, query }: Route): object {
+function operation({ method, path, role, summary, body, query, type }: Route): object {
   const names = Array.from(path.matchAll(/\{(\w+)\}/g), ([, name]) => name)
   const parameters = [
     ...names.map((name) => ({ name, in: 'path', required: true, schema: { type: 'string' } })),
@@ -55,7 +55,7 @@ function operation({ method, path, role, summary, body, query }: Route): object 
     responses: {
       200: {
         description: 'Done.',
-        content: { 'application/json': { schema: { type: 'object' } } },
+        content: { [type]: { schema: { type: type.endsWith('/json') ? 'object' : 'string' } } },
       },
       401: problem('There is no valid credential.'),
       403: problem('The role is not enough.'),
@@ -63,6 +63,7 @@ function operation({ method, path, role, summary, body, query }: Route): object 
       ...(body === undefined
         ? undefined
         : { 422: problem('A field is not valid; the detail names it.') }),
+      default: problem('The request was refused; the detail gives the reason.'),
     },
   }
 }

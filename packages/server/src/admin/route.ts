@@ -1,6 +1,5 @@
 /** A route of the admin API: everything that the router, the guard and the document need of it. */
 
-import type { Store } from 'tidegate'
 import type { z } from 'zod'
 import type { AuditEntry } from '../control/audit/audit-record.ts'
 import type { AuditedChanges } from '../control/audit/audited-change.ts'
@@ -10,7 +9,7 @@ import type { Role } from '../control/roles.ts'
 import type { TokenBook } from '../control/tokens.ts'
 import type { ApiRequest, ApiResponse } from '../http-api/messages.ts'
 import { jsonResponse } from '../http-api/messages.ts'
-import type { Enforcer } from '../limits/enforcer.ts'
+import type { OperatedLimits } from '../limits/counters.ts'
 import type { Caller } from './access/caller.ts'
 import type { Sessions } from './access/sessions.ts'
 
@@ -25,11 +24,12 @@ export interface AdminContext {
   readonly sessions: Sessions
   /** Undefined on a node that follows a file. */
   readonly versions: PolicyVersions | undefined
-  /** The store of the counters. */
-  readonly counters: Store
   /** The version of the program. */
   readonly version: string
-  enforcer(): Enforcer
+  /** True if an override or a block can be set at this key. */
+  hasRoom(key: string): Promise<boolean>
+  /** The limits in force. */
+  limits(): OperatedLimits
   status(): object
   /** The policy in force: its version, its source and problems of a refused one. */
   policy(): object
@@ -43,6 +43,10 @@ export interface ExplainAsked {
   readonly ip: string
   readonly headers: Readonly<Record<string, string>>
   readonly identity: Readonly<Partial<Record<'user' | 'organisation' | 'tier', string>>>
+  /** The domain of a call, for a rate limit service with Envoy's files. */
+  readonly domain: string | undefined
+  /** Each entry is `key=value`. */
+  readonly descriptors: readonly (readonly string[])[] | undefined
 }
 
 /** A request with its caller and its parsed body. */
@@ -68,6 +72,8 @@ export interface Route {
   readonly body: z.ZodType | undefined
   /** Names of fields in the query. */
   readonly query: readonly string[]
+  /** The media type of the response. */
+  readonly type: string
   handle(call: Call<unknown>): Promise<ApiResponse>
 }
 
@@ -79,6 +85,8 @@ export interface RouteParts<Schema extends z.ZodType | undefined> {
   readonly summary: string
   readonly body?: Schema
   readonly query?: readonly string[]
+  /** Default: JSON. */
+  readonly type?: string
   handle(call: Call<Schema extends z.ZodType ? z.output<Schema> : undefined>): Promise<ApiResponse>
 }
 
@@ -86,9 +94,10 @@ export interface RouteParts<Schema extends z.ZodType | undefined> {
 export function route<Schema extends z.ZodType | undefined = undefined>(
   parts: RouteParts<Schema>,
 ): Route {
-  const { handle, body, action, query = [], ...rest } = parts
+  const { handle, body, action, query = [], type = 'application/json', ...rest } = parts
   return {
     ...rest,
+    type,
     action,
     query,
     body: body as z.ZodType | undefined,

@@ -3,46 +3,51 @@
  * control store, and the parts that the admin API needs.
  */
 
-import { resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Sessions } from '../admin/access/sessions.ts'
-import type { AdminAccess } from '../admin/admin-api.ts'
 import type { AdminContext, ExplainAsked } from '../admin/route.ts'
 import { AuditedChanges } from '../control/audit/audited-change.ts'
 import type { KeyValueStore, Snapshot } from '../control/key-value.ts'
 import { LIVE_PREFIX } from '../control/live/entries.ts'
+import { LiveSweeper } from '../control/live/live-sweeper.ts'
 import { LiveEntryReader } from '../control/live/read-live-entries.ts'
 import { openLocalKeyValue } from '../control/local-key-value.ts'
 import type { PolicyVersions } from '../control/policy-versions.ts'
 import { TokenBook } from '../control/tokens.ts'
 import { AuditedVersions } from '../control/versions/audited-versions.ts'
-import { ApiError } from '../http-api/api-error.ts'
+import type { OperatedLimits } from '../limits/counters.ts'
+import type { LiveEntries } from '../limits/live/live-entries.ts'
 import type { Emit } from '../observability/events.ts'
-import type { AdminSection } from '../policy/schema/admin-section.ts'
+import type { ControlPlane } from './control-plane.ts'
 import { SettingError } from './environment.ts'
-import { explainLive, InputError } from './explain/explain-policy.ts'
-import type { PolicyControl } from './policy-config.ts'
-import type { PolicyRuntime } from './policy-runtime.ts'
+
+/** The service that operators change. */
+export interface OperatedService {
+  /** Replaces all live entries in one step. */
+  useLive(entries: LiveEntries): void
+  limits(): OperatedLimits
+  /** The configuration in force: its version and problems of a refused one. */
+  status(): object
+  /** Throws ApiError for invalid input. */
+  explain(input: ExplainAsked): Promise<object>
+  /** Returns the problems that a node would refuse a text for, if it were published. */
+  check(text: string): Promise<readonly string[]>
+}
 
 export interface ControlRoomOptions {
-  /** The store that the nodes of a fleet share. Its owner closes it. */
-  readonly control: PolicyControl | undefined
+  /** The place that the nodes of a fleet share. Its owner closes it. */
+  readonly plane: Pick<ControlPlane<unknown>, 'store' | 'status'> | undefined
   /** The version of the program. */
   readonly version: string
   readonly isWorker: boolean
-  /** Relative file names begin here. */
-  readonly folder: string
-  /** The file of this node's changes. */
+  /** The absolute path of the file of this node's changes. */
   readonly stateFile: string | undefined
-  readonly runtime: PolicyRuntime
+  readonly service: OperatedService
   readonly emit: Emit
 }
 
 /** The source of the policy has waited for the same entries, so that they are mostly here. */
 const FIRST_ENTRIES_MS = 100
-
-/** The token of the policy is a random text; a shorter one was made up. */
-const TOKEN_LENGTH_MIN = 32
 
 export class ControlRoom {
   readonly #options: ControlRoomOptions
@@ -50,6 +55,7 @@ export class ControlRoom {
   readonly #tokens: TokenBook
   readonly #changes: AuditedChanges
   readonly #reader = new LiveEntryReader()
+  readonly #sweeper: LiveSweeper
   readonly #end: () => void
   readonly #first = Promise.withResolvers<void>()
   #problems: readonly string[] = []
@@ -57,9 +63,9 @@ export class ControlRoom {
 
   /** Resolves when the entries of the store are live; without an answer of etcd, before that. */
   static async open(options: ControlRoomOptions): Promise<ControlRoom> {
-    const { control } = options
-    const room = new ControlRoom(options, control?.plane.store ?? (await openOwn(options)))
-    const waits = control === undefined ? [] : [sleep(FIRST_ENTRIES_MS)]
+    const { plane } = options
+    const room = new ControlRoom(options, plane?.store ?? (await openOwn(options)))
+    const waits = plane === undefined ? [] : [sleep(FIRST_ENTRIES_MS)]
     await Promise.race([room.#first.promise, ...waits])
     return room
   }
@@ -70,6 +76,8 @@ export class ControlRoom {
     this.#store = store
     this.#changes = new AuditedChanges(store, (record) => emit({ type: 'audit', record }))
     this.#tokens = new TokenBook(store)
+    this.#sweeper = new LiveSweeper(this.#reader, this.#changes)
+    this.#sweeper.start()
     this.#end = store.follow(LIVE_PREFIX, {
       onChange: (snapshot) => {
         this.#use(snapshot)
@@ -80,47 +88,45 @@ export class ControlRoom {
     })
   }
 
-  api(
-    admin: NonNullable<AdminSection>,
-    { version, status }: Pick<AdminContext, 'version' | 'status'>,
-  ): { readonly context: AdminContext; readonly access: AdminAccess } {
-    const { runtime } = this.#options
+  /** The parts of the service that the routes of the admin API use. */
+  context({ version, status }: Pick<AdminContext, 'version' | 'status'>): AdminContext {
+    const { service } = this.#options
     const tokens = this.#tokens
     const isValid = (id: string) => id === 'bootstrap' || tokens.isValid(id, Date.now())
-    const context: AdminContext = {
+    return {
       control: this.#store,
       changes: this.#changes,
       tokens,
       sessions: new Sessions(({ id }) => isValid(id)),
       versions: this.#versions(),
-      counters: runtime.store.store,
       version,
       status,
-      enforcer: runtime.enforcer,
-      policy: () => runtime.status(),
-      explain: (input) => explainAsked(runtime, input),
+      hasRoom: (key) => this.#sweeper.hasRoom(key),
+      limits: () => service.limits(),
+      policy: () => service.status(),
+      explain: (input) => service.explain(input),
     }
-    return { context, access: accessOf(admin, runtime) }
   }
 
   /** The place of operators' changes, for `/status`. */
   status(): object {
     const { description: kind, scope } = this.#store
     const problems = this.#problems.length === 0 ? undefined : { problems: this.#problems }
-    const { control } = this.#options
-    return { kind, scope, ...control?.plane.status(), ...this.#counts, ...problems }
+    const { plane } = this.#options
+    return { kind, scope, ...plane?.status(), ...this.#counts, ...problems }
   }
 
   async close(): Promise<void> {
     this.#end()
+    this.#sweeper.close()
     this.#tokens.close()
-    if (this.#options.control === undefined) await this.#store.close()
+    if (this.#options.plane === undefined) await this.#store.close()
   }
 
   #use(snapshot: Snapshot): void {
     const { problems, ...entries } = this.#reader.read(snapshot)
-    const { runtime, emit } = this.#options
-    runtime.useLive(entries)
+    const { service, emit } = this.#options
+    service.useLive(entries)
     const counts = { overrides: entries.overrides.length, blocks: entries.blocks.length }
     const isNew =
       counts.overrides !== this.#counts.overrides ||
@@ -132,66 +138,24 @@ export class ControlRoom {
   }
 
   #versions(): PolicyVersions | undefined {
-    const { control, version } = this.#options
-    if (control === undefined) return undefined
+    const { plane, version, service } = this.#options
+    if (plane === undefined) return undefined
     return new AuditedVersions({
       store: this.#store,
       changes: this.#changes,
       program: `tidegate ${version}`,
-      check: (text) => this.#check(control, text),
+      check: (text) => service.check(text),
     })
   }
-
-  async #check(control: PolicyControl, text: string): Promise<readonly string[]> {
-    const loaded = await control.load(text)
-    if (!loaded.ok) return loaded.problems.map(({ message }) => message)
-    const problem = this.#options.runtime.problemOf(loaded.value)
-    return problem === undefined ? [] : [problem]
-  }
 }
 
-/** True if there is a credential for the admin API. */
-export function hasAdminApi(admin: AdminSection): boolean {
-  if (admin === undefined) return false
-  return admin.token !== undefined || Object.keys(admin.certificates).length > 0
-}
-
-async function openOwn({ isWorker, stateFile, folder, emit }: ControlRoomOptions) {
+async function openOwn({ isWorker, stateFile, emit }: ControlRoomOptions) {
   if (isWorker) {
     const why = 'each process would have its own overrides, blocks and tokens'
     throw new SettingError(`--workers with the admin API needs a control store for all: ${why}`)
   }
-  const file = stateFile === undefined ? undefined : resolve(folder, stateFile)
-  const store = await openLocalKeyValue(file)
+  const store = await openLocalKeyValue(stateFile)
   const { problem } = store
   if (problem !== undefined) emit({ type: 'control-note', text: problem })
   return store
-}
-
-function accessOf(
-  { token, certificates, hosts }: NonNullable<AdminSection>,
-  { readSecret }: PolicyRuntime,
-): AdminAccess {
-  const bootstrapToken = token === undefined ? undefined : readSecret(token, 'admin.token')
-  if (bootstrapToken !== undefined && bootstrapToken.length < TOKEN_LENGTH_MIN) {
-    throw new Error(`admin.token: the secret is too short; allowed: ${TOKEN_LENGTH_MIN} characters`)
-  }
-  const names = hosts.map((name) => name.toLowerCase())
-  return { bootstrapToken, certificateRoles: certificates, hosts: names }
-}
-
-async function explainAsked(runtime: PolicyRuntime, input: ExplainAsked): Promise<object> {
-  const { policy, readSecret, enforcer } = runtime
-  const headers = new Map(
-    Object.entries(input.headers).map(([name, value]) => [name.toLowerCase(), value]),
-  )
-  try {
-    const parts = { policy, readSecret, enforcer: enforcer() }
-    const { facts, explained } = await explainLive(parts, { ...input, headers })
-    const { method, path, ip } = facts
-    return { request: { method, path, ip }, ...explained }
-  } catch (error) {
-    const isKnown = error instanceof InputError || error instanceof SettingError
-    throw isKnown ? new ApiError(422, error.message) : error
-  }
 }

@@ -3,6 +3,7 @@
  * operators, whichever of them it is started with. They share one store and one set of counters.
  */
 
+import { resolve } from 'node:path'
 import type { Logger } from 'pino'
 import { refuseOpenAdmin, startAdmin } from '../admin/admin-listener.ts'
 import { readTlsFile } from '../config/tls-files.ts'
@@ -18,8 +19,10 @@ import { ResponseTimes } from '../rls/service/response-times.ts'
 import { Stats } from '../rls/service/stats.ts'
 import type { RlsServerSettings } from '../rls/settings.ts'
 import type { OpenStore } from '../stores/create-store.ts'
-import { ControlRoom, hasAdminApi } from './control-room.ts'
+import { ControlRoom } from './control-room.ts'
 import { type Lifecycle, startWith } from './lifecycle.ts'
+import { adminAccess, hasAdminApi } from './operators/admin-access.ts'
+import { operatedPolicy } from './operators/operated-policy.ts'
 import { PolicyRuntime, type PolicyRuntimeOptions } from './policy-runtime.ts'
 import { type RlsListeners, startRlsListeners } from './rls-listeners.ts'
 
@@ -194,7 +197,13 @@ class Service implements PolicyService {
       host,
       port,
       tls: admin.tls && listenerTls(admin.tls, config.folder),
-      api: control?.api(admin, { version: this.#options.version, status: () => this.#status() }),
+      api: control && {
+        context: control.context({
+          version: this.#options.version,
+          status: () => this.#status(),
+        }),
+        access: adminAccess(admin, this.#runtime.readSecret),
+      },
       status: () => this.#status(),
       isReady: () => this.#isReady,
       onError: (error) => emit({ type: 'error', error }),
@@ -208,9 +217,9 @@ class Service implements PolicyService {
     const { control, folder } = config
     if (control === undefined && !hasAdminApi(admin)) return
     const opened = await ControlRoom.open({
-      ...{ control, isWorker, version, folder, emit },
-      stateFile: admin?.state,
-      runtime: this.#runtime,
+      ...{ plane: control?.plane, isWorker, version, emit },
+      stateFile: admin?.state === undefined ? undefined : resolve(folder, admin.state),
+      service: operatedPolicy(this.#runtime, control),
     })
     this.#control = opened
     this.#lifecycle.add(() => opened.close())

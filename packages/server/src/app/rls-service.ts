@@ -3,6 +3,7 @@
 import { resolve } from 'node:path'
 import { FileSource } from '../config/file-source.ts'
 import type { ConfigSource } from '../config/source.ts'
+import type { RunningListener } from '../http-api/listener.ts'
 import { ChargeGroups } from '../limits/charging/charge-group.ts'
 import { perSecondStore } from '../limits/charging/store-router.ts'
 import type { Emit } from '../observability/events.ts'
@@ -11,7 +12,6 @@ import { watchLoop } from '../overload/watch-loop.ts'
 import { bundleLoader } from '../rls/config/config-bundle.ts'
 import { rlsConfigReader } from '../rls/config/config-files.ts'
 import type { RlsConfig } from '../rls/config/rls-config.ts'
-import { EnvoyPlanner } from '../rls/service/envoy-planner.ts'
 import { RateLimitService } from '../rls/service/rate-limit-service.ts'
 import { ResponseTimes } from '../rls/service/response-times.ts'
 import { Stats } from '../rls/service/stats.ts'
@@ -19,26 +19,43 @@ import { type RlsSettings, rlsDefaults } from '../rls/settings.ts'
 import { configText } from '../rls/web/debug-pages.ts'
 import { createStore, type OpenStore, type StoreSettings } from '../stores/create-store.ts'
 import { ControlPlane, nodeName } from './control-plane.ts'
+import { ControlRoom } from './control-room.ts'
 import { openEtcd } from './etcd-access.ts'
 import { type Lifecycle, startWith } from './lifecycle.ts'
+import { OperatedEnvoy } from './operators/operated-envoy.ts'
+import { startRlsAdmin } from './operators/rls-admin.ts'
 import { addressText, type RlsListeners, startRlsListeners } from './rls-listeners.ts'
 
 export interface RlsService {
-  readonly addresses: RlsListeners['addresses']
+  readonly addresses: RlsListeners['addresses'] & {
+    readonly admin: RunningListener['address'] | undefined
+  }
   /** For people: the address of the listener and the place of the counters. */
   readonly description: string
   /** Reports unhealthy, drains calls, and closes everything. */
   close(): Promise<void>
 }
 
-export type RlsOptions = Partial<RlsSettings> & Pick<RlsSettings, 'configDirectory'>
+export type RlsOptions = Partial<RlsSettings> &
+  Pick<RlsSettings, 'configDirectory'> & {
+    /** The version of the program. */
+    readonly version?: string
+  }
 
 export function startRls(options: RlsOptions, emit: Emit = () => undefined): Promise<RlsService> {
-  const settings: RlsSettings = { ...rlsDefaults, ...options }
-  return startWith((lifecycle) => start(settings, emit, lifecycle))
+  const { version = '', ...given } = options
+  const settings: RlsSettings = { ...rlsDefaults, ...given }
+  return startWith((lifecycle) => start(settings, { version, emit, lifecycle }))
 }
 
-async function start(settings: RlsSettings, emit: Emit, lifecycle: Lifecycle): Promise<RlsService> {
+interface StartParts {
+  readonly version: string
+  readonly emit: Emit
+  readonly lifecycle: Lifecycle
+}
+
+async function start(settings: RlsSettings, parts: StartParts): Promise<RlsService> {
+  const { emit, lifecycle } = parts
   const stats = new Stats()
   const times = new ResponseTimes()
   const stores = openStores(settings, emit, lifecycle)
@@ -57,34 +74,70 @@ async function start(settings: RlsSettings, emit: Emit, lifecycle: Lifecycle): P
   const source =
     control?.source ?? new FileSource(rlsConfigReader(settings.configDirectory, settings))
   lifecycle.add(() => source.close())
-  await followConfig({ source, control, service, stats, settings, emit })
+  const operated = new OperatedEnvoy({
+    ...{ service, stats, settings, stores: stores.router },
+    load: control && bundleLoader(settings),
+  })
+  await followConfig({ source, control, operated, stats, emit })
+  const isReady = () => {
+    const isConfigured = (source.current?.value.domains.size ?? 0) > 0
+    const hasStores = stores.all.every((store) => store.isReady())
+    return hasStores && (isConfigured || !settings.needsConfigToBeHealthy)
+  }
+  const admin = await startOperators(settings, parts, { control, operated, stores, isReady })
+  const text = () => configText(source.current?.value)
   const listeners = await startRlsListeners({
-    settings,
-    service,
-    stats,
-    times,
-    isReady() {
-      const isConfigured = (source.current?.value.domains.size ?? 0) > 0
-      const isReady = stores.all.every((store) => store.isReady())
-      return isReady && (isConfigured || !settings.needsConfigToBeHealthy)
-    },
-    configText: () => configText(source.current?.value),
+    ...{ settings, service, stats, times, isReady, configText: text },
   })
   lifecycle.add(() => listeners.close())
-  const { addresses } = listeners
+  const addresses = { ...listeners.addresses, admin: admin?.address }
   return {
     addresses,
-    description: `${addressText(addresses.grpc)}, counters in ${stores.main.description}`,
+    description: [
+      addressText(addresses.grpc),
+      `counters in ${stores.main.description}`,
+      ...(addresses.admin === undefined ? [] : [`admin on ${addressText(addresses.admin)}`]),
+    ].join(', '),
     close: () => lifecycle.close(),
   }
+}
+
+interface OperatorParts {
+  readonly control: ControlPlane<RlsConfig> | undefined
+  readonly operated: OperatedEnvoy
+  readonly stores: ReturnType<typeof openStores>
+  isReady(): boolean
+}
+
+/** Applies overrides, blocks and the switch, and starts the listener that changes them. */
+async function startOperators(
+  { admin }: RlsSettings,
+  { version, emit, lifecycle }: StartParts,
+  { control, operated, stores, isReady }: OperatorParts,
+): Promise<RunningListener | undefined> {
+  if (control === undefined && admin === undefined) return undefined
+  const stateFile = admin?.stateFile === undefined ? undefined : resolve(admin.stateFile)
+  const room = await ControlRoom.open({
+    ...{ plane: control, version, isWorker: false, stateFile, emit, service: operated },
+  })
+  lifecycle.add(() => room.close())
+  if (admin === undefined) return undefined
+  const startedAt = new Date().toISOString()
+  const status = () => ({
+    ...{ program: version, startedAt, ready: isReady(), policy: operated.status() },
+    store: { kind: stores.main.description, connected: stores.main.isConnected() },
+    control: room.status(),
+  })
+  const listener = await startRlsAdmin(admin, { room, version, emit, status, isReady })
+  lifecycle.add(() => listener.close())
+  return listener
 }
 
 interface ConfigParts {
   readonly source: ConfigSource<RlsConfig>
   readonly control: ControlPlane<RlsConfig> | undefined
-  readonly service: RateLimitService
+  readonly operated: OperatedEnvoy
   readonly stats: Stats
-  readonly settings: RlsSettings
   readonly emit: Emit
 }
 
@@ -92,16 +145,15 @@ interface ConfigParts {
 async function followConfig({
   source,
   control,
-  service,
+  operated,
   stats,
-  settings,
   emit,
 }: ConfigParts): Promise<void> {
   let limitsBefore = 0
   const listener: Parameters<typeof source.follow>[0] = {
     onChange({ value, id }) {
       stats.configLoadSuccess++
-      service.use(new EnvoyPlanner(value, stats, settings))
+      operated.useConfig(value, id)
       const limits = value.rules.length
       emit({ type: 'config-applied', version: id, limits, limitsBefore })
       limitsBefore = limits
@@ -111,6 +163,7 @@ async function followConfig({
       stats.configLoadError++
       const messages = problems.map(({ message }) => message)
       emit({ type: 'config-refused', problems: messages })
+      operated.refused(messages)
       control?.refused(messages)
     },
   }

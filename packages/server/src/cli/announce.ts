@@ -1,5 +1,6 @@
 /** The lines that a service prints when it has started. */
 
+import { hasAdminApi } from '../app/operators/admin-access.ts'
 import type { PolicyService } from '../app/policy-service.ts'
 import type { PolicyDocument } from '../policy/schema/policy-schema.ts'
 import type { Terminal } from './terminal.ts'
@@ -14,7 +15,8 @@ export function announce(
   terminal.stderr(lines.map((line) => `tidegate: ${line}\n`).join(''))
 }
 
-function listenerLines(service: PolicyService, { upstreams }: PolicyDocument): string[] {
+function listenerLines(service: PolicyService, document: PolicyDocument): string[] {
+  const { upstreams } = document
   const { gateway, decisionApi, rateLimitService, admin } = service
   const lines: string[] = []
   if (gateway !== undefined) {
@@ -28,7 +30,10 @@ function listenerLines(service: PolicyService, { upstreams }: PolicyDocument): s
   if (grpc !== undefined) {
     lines.push(`rate limit service: ${'path' in grpc ? grpc.path : placeOf(grpc)}`)
   }
-  if (admin !== undefined) lines.push(`status: ${placeOf(admin.address)}`)
+  if (admin !== undefined) {
+    const what = hasAdminApi(document.admin) ? 'admin API' : 'status'
+    lines.push(`${what}: ${placeOf(admin.address)}`)
+  }
   return lines
 }
 

@@ -28,8 +28,7 @@ import { version } from './version.ts'
 export const rlsCommand: Command = {
   name: 'rls',
   summary: 'The rate limit service for Envoy, in place of envoyproxy/ratelimit',
-  help: `Usage: tidegate rls [--config FILE | --config-dir DIR] [--transport own|node]
-                    [--config-source etcd ...]
+  help: `Usage: tidegate rls [--config FILE | --config-dir DIR] [OPTIONS]
 
 Serves envoy.service.ratelimit.v3.RateLimitService on port 8081, HTTP on 8080 and debug pages on
 6070 of the loopback address. Reads the YAML files of envoyproxy/ratelimit unchanged, or a policy,
@@ -40,6 +39,10 @@ and follows them while it runs; an invalid file is refused and the configuration
                      RUNTIME_SUBDIRECTORY, as for envoyproxy/ratelimit
   --transport NAME   own (default): the HTTP/2 server of Tidegate, made for many small calls;
                      node: node:http2
+  --admin-port PORT         With Envoy's files: serve the admin API on this port of the loopback
+                            address. Default: TIDEGATE_ADMIN_PORT, or none
+  --admin-token-file FILE   The file of its first token, with the role admin. Default:
+                            TIDEGATE_ADMIN_TOKEN_FILE, or the token in TIDEGATE_ADMIN_TOKEN
 ${sourceHelp}
 Other settings are the environment variables of envoyproxy/ratelimit: docs/envoy-settings.md.
 SIGTERM and Ctrl+C report unhealthy first, then finish open calls.
@@ -52,6 +55,8 @@ SIGTERM and Ctrl+C report unhealthy first, then finish open calls.
         'config-dir': { type: 'string' },
         transport: { type: 'string' },
         ...sourceOptions,
+        'admin-port': { type: 'string' },
+        'admin-token-file': { type: 'string' },
       },
     })
     const { config, 'config-dir': directory } = values
@@ -60,21 +65,33 @@ SIGTERM and Ctrl+C report unhealthy first, then finish open calls.
     }
     const transport = transportOf(values.transport)
     const choice = sourceChoice(values)
-    const { settings, notes } = readSettings(terminal.environment, config !== undefined)
+    const environment = {
+      ...terminal.environment,
+      ...(values['admin-port'] && { TIDEGATE_ADMIN_PORT: values['admin-port'] }),
+      ...(values['admin-token-file'] && { TIDEGATE_ADMIN_TOKEN_FILE: values['admin-token-file'] }),
+    }
+    const { settings, notes } = readSettings(environment, config !== undefined)
     const emit = logTo(terminal, settings, notes)
     const control = config === undefined ? rlsControl(settings.control, choice) : undefined
     const all = { ...settings, ...transport, control }
     try {
       const service =
         config === undefined
-          ? await startRls({ ...all, configDirectory: directory ?? all.configDirectory }, emit)
+          ? await startRls(
+              {
+                ...all,
+                configDirectory: directory ?? all.configDirectory,
+                version: version(),
+              },
+              emit,
+            )
           : await startWithPolicy({ file: config, choice }, all, terminal, emit)
       terminal.stderr(`tidegate rls: ${service.description}\n`)
       await untilStopped()
       await service.close()
       return exitCodes.ok
     } catch (error) {
-      throw startError(error, 'PORT, GRPC_PORT or DEBUG_PORT')
+      throw startError(error, 'PORT, GRPC_PORT, DEBUG_PORT or TIDEGATE_ADMIN_PORT')
     }
   },
 }

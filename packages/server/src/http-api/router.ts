@@ -6,6 +6,7 @@
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http'
 import { TLSSocket } from 'node:tls'
 import type { MaybePromise } from 'tidegate'
+import { alternativeNames } from '../config/alternative-names.ts'
 import { ApiError, problemResponse } from './api-error.ts'
 import type { ApiRequest, ApiResponse } from './messages.ts'
 import { sendLines } from './send-lines.ts'
@@ -103,11 +104,9 @@ function requestOf(incoming: IncomingMessage): ApiRequest {
   }
 }
 
-/** https://www.rfc-editor.org/rfc/rfc5280#section-4.2.1.6: `DNS:a.example, URI:spiffe://b`. */
 function verifiedNames(socket: TLSSocket): readonly string[] {
   if (!socket.authorized) return []
-  const names = socket.getPeerCertificate().subjectaltname ?? ''
-  return names.split(', ').map((name) => name.replace(/^[A-Za-z ]+:/, ''))
+  return alternativeNames(socket.getPeerCertificate().subjectaltname ?? '')
 }
 
 async function textOf(incoming: IncomingMessage, bytesMax: number): Promise<string> {

@@ -5,10 +5,20 @@
 
 import type { Decision, Limit, Store } from 'tidegate'
 import type { PlannedCharge } from './charging/charge-plan.ts'
-import type { RequestLimit } from './compile/request-limit.ts'
-import type { RulesInForce } from './enforcer.ts'
-import { liveKey } from './live/live-rules.ts'
+import type { LimitChange } from './limit-settings.ts'
 import { keyHash } from './outcome.ts'
+
+/** The limits of a service as operators name them. Each front end has its own names. */
+export interface OperatedLimits {
+  /** Returns the counter, or a sentence about the problem. */
+  findCounter(asked: CounterAsked): FoundCounter | string
+  /** Finds the counters of one key under all limits with such a key. */
+  findCounters(key: readonly string[]): readonly FoundCounter[]
+  /** Returns a sentence if a block could not be found by requests. */
+  keyProblem(limit: string, key: readonly string[]): string | undefined
+  /** Returns a sentence if the override could not hold. */
+  overrideProblem(limit: string, key: readonly string[], set: LimitChange): string | undefined
+}
 
 export interface CounterAsked {
   readonly limit: string
@@ -20,8 +30,11 @@ export interface CounterAsked {
 }
 
 export interface FoundCounter {
-  readonly limit: RequestLimit
+  /** The name of the limit. */
+  readonly limit: string
   readonly charge: PlannedCharge
+  /** The store that keeps it. */
+  readonly store: Store
 }
 
 export interface CounterState {
@@ -33,6 +46,8 @@ export interface CounterState {
   readonly left: number
   /** Units that are set aside by requests under way; null if the limit counts none. */
   readonly held: number | null
+  /** Unspent units in the lease of this node; null if the store has no leases. */
+  readonly leased: number | null
   /** Null if no time is known. */
   readonly resetAfterMs: number | null
   /** The server that keeps the counter; null if there is only one. */
@@ -41,77 +56,37 @@ export interface CounterState {
   readonly isCertain: boolean
 }
 
-/** Returns the counter, or a sentence about the problem. */
-export function findCounter(asked: CounterAsked, rules: RulesInForce): FoundCounter | string {
-  const { limits, tiers, overrides } = rules
-  const limit = limits.byName.get(asked.limit)
-  if (limit === undefined) {
-    return `limit: no limit of the policy is named ${JSON.stringify(asked.limit)}`
-  }
-  const key = liveKey(limit, asked.key)
-  const [first] = limit.key.alternatives
-  if (key === undefined) {
-    return `key: ${limit.name} is counted by ${first?.label}, so it needs ${first?.parts} texts`
-  }
-  const { tier = tiers?.default ?? '' } = asked
-  if (tier !== '' && tiers?.names.includes(tier) !== true) {
-    return `tier: ${JSON.stringify(tier)} is not known; allowed: ${tiers?.names.join(', ')}`
-  }
-  const root = limits.rootOf.get(limit)
-  const outerKey = root === limit ? key : root && liveKey(root, asked.within ?? [])
-  if (root !== undefined && outerKey === undefined) {
-    return `within: ${limit.name} lies within ${root.name}, so the key of ${root.name} is needed`
-  }
-  const numbers = limit.compiled.limitFor(key, tier, overrides)
-  const { hold: _, ...charge } = limit.compiled.chargeOf(key, 0, numbers, outerKey)
-  return { limit, charge: { ...charge, cost: 0 } }
-}
-
-/** Finds the counters of one key under all limits whose keys have as many parts. */
-export function findCounters(key: readonly string[], rules: RulesInForce): readonly FoundCounter[] {
-  return rules.limits.limits.flatMap((limit) => {
-    if (limit.isOff || limit.settings.key === 'everyone') return []
-    const found = findCounter({ limit: limit.name, key }, rules)
-    return typeof found === 'string' ? [] : [found]
-  })
-}
-
-export async function lookUp({ limit, charge }: FoundCounter, store: Store): Promise<CounterState> {
-  const [decision] = await store.charge([charge], 'peek')
+export async function lookUp(found: FoundCounter): Promise<CounterState> {
+  const [decision] = await found.store.charge([found.charge], 'peek')
   if (decision === undefined) throw new Error('the store returned no decision')
-  return stateOf(limit, charge, decision, store)
+  return stateOf(found, decision)
 }
 
 /** Forgets used and held units. */
-export async function resetCounter({ charge }: FoundCounter, store: Store): Promise<void> {
+export async function resetCounter({ charge, store }: FoundCounter): Promise<void> {
   await store.reset([charge])
 }
 
 /** Gives units back, never below nothing used. */
-export async function refundCounter(
-  { limit, charge }: FoundCounter,
-  units: number,
-  store: Store,
-): Promise<CounterState> {
-  const [decision] = await store.adjust([{ ...charge, units: -units }])
+export async function refundCounter(found: FoundCounter, units: number): Promise<CounterState> {
+  const [decision] = await found.store.adjust([{ ...found.charge, units: -units }])
   if (decision === undefined) throw new Error('the store returned no decision')
-  return stateOf(limit, charge, decision, store)
+  return stateOf(found, decision)
 }
 
 function stateOf(
-  { name }: RequestLimit,
-  charge: PlannedCharge,
+  { limit, charge, store }: FoundCounter,
   { limit: most, remaining, resetAfterMs, degraded }: Decision,
-  store: Store,
 ): CounterState {
   const used = Math.max(0, most - remaining)
   return {
-    limit: name,
+    limit,
     keyHash: keyHash(charge.key),
     numbers: charge.limit,
     used,
     left: remaining,
     held: charge.limit.algorithm === 'concurrency' ? used : null,
+    leased: store.capabilities?.leasedOf?.(charge) ?? null,
     resetAfterMs: Number.isFinite(resetAfterMs) ? resetAfterMs : null,
     shard: store.capabilities?.shardOf?.(charge) ?? null,
     isCertain: degraded === null,

@@ -9,6 +9,7 @@ import type { LogLevel } from '../observability/event-log.ts'
 import { type LogFormat, logFormats } from '../observability/logger.ts'
 import type { StoreSettings } from '../stores/create-store.ts'
 import { type StoreErrorMode, storeErrorModes } from './config/rule.ts'
+import { adminSettings, type RlsAdminSettings } from './environment/admin-settings.ts'
 import { controlSettings, type RlsControlSettings } from './environment/etcd-settings.ts'
 import { type Environment, refused, Variables } from './environment/read-variable.ts'
 import { redisSettings } from './environment/redis-settings.ts'
@@ -65,6 +66,8 @@ export interface RlsSettings {
 
   /** Follows files that are published in etcd, instead of those of the directory. */
   readonly control: RlsControlSettings | undefined
+  /** The listener for operators. */
+  readonly admin: RlsAdminSettings | undefined
 }
 
 export const transports = ['own', 'node'] as const
@@ -80,7 +83,13 @@ export interface PrometheusSettings {
 /** The settings that do not depend on Envoy's YAML and its stores. */
 export type RlsServerSettings = Omit<
   RlsSettings,
-  'configDirectory' | 'ignoresDotFiles' | 'mergesDomains' | 'store' | 'perSecondStore' | 'control'
+  | 'configDirectory'
+  | 'ignoresDotFiles'
+  | 'mergesDomains'
+  | 'store'
+  | 'perSecondStore'
+  | 'control'
+  | 'admin'
 >
 
 const HOUR_MS = 3_600_000
@@ -126,6 +135,7 @@ export const rlsDefaults: Omit<RlsSettings, 'configDirectory'> = {
   logLevel: 'warn',
   logFormat: 'text',
   control: undefined,
+  admin: undefined,
 }
 
 export interface EnvironmentSettings {
@@ -173,6 +183,7 @@ export function rlsSettings(environment: Environment, hasPolicy = false): Enviro
     charging: variables.oneOf('TIDEGATE_CHARGE', rlsDefaults.charging, chargings),
     overloadDelayMs: overloadDelayMsOf(variables),
     control: controlSettings(variables),
+    admin: adminSettings(variables),
   }
   const notes = [...known].flatMap(([name, { state, text, silent }]) => {
     const value = variables.text(name)
@@ -180,6 +191,9 @@ export function rlsSettings(environment: Environment, hasPolicy = false): Enviro
     if (isQuiet || value === undefined || value === silent) return []
     return [`${name} has no effect: ${text}`]
   })
+  if (hasPolicy && settings.admin !== undefined) {
+    notes.push('TIDEGATE_ADMIN_PORT has no effect: the section admin of the policy is used')
+  }
   if (hasPolicy && store !== undefined) {
     notes.push('REDIS_URL has no effect: the section store of the policy is used')
   } else if (!hasPolicy && store === undefined) {

@@ -120,6 +120,12 @@ export interface StoreCapabilities {
 
   /** The keys with the most calls within the last second, in descending order. */
   hotKeys?(): readonly HotKey[]
+
+  /**
+   * The units of a counter that this process has leased and not spent. The store behind it counts
+   * them as used; a peek of this process does not.
+   */
+  leasedOf?(counter: Counter): number
 }
 
 export interface Store {

@@ -21,6 +21,9 @@ const MINUTE_MS = 60_000
 const FAILURES_PER_ADDRESS = { limit: 5, per: MINUTE_MS }
 const FAILURES_IN_ALL = { limit: 50, per: MINUTE_MS }
 
+/** Far more than operators have addresses. Beyond it, the one that came first is forgotten. */
+const KNOWN_ADDRESSES_MAX = 1_000
+
 /** Bits of an IPv6 address by which clients are told apart. */
 const IPV6_PREFIX = 64
 
@@ -40,6 +43,8 @@ export class Authentication {
   readonly #byAddress = new FailedAttempts(FAILURES_PER_ADDRESS)
   readonly #inAll = new FailedAttempts(FAILURES_IN_ALL)
   readonly #bootstrap: Buffer | undefined
+  /** Addresses that have sent a valid credential: a flood of others must not lock them out. */
+  readonly #known = new Set<string>()
 
   constructor(credentials: Credentials) {
     this.#credentials = credentials
@@ -67,6 +72,7 @@ export class Authentication {
       throw unauthorized()
     }
     if (authorization === undefined) checkSameOrigin(request)
+    this.#remember(client)
     return caller
   }
 
@@ -90,8 +96,16 @@ export class Authentication {
     return { kind: 'certificate', id: name, name, role }
   }
 
+  #remember(client: string): void {
+    const [first] = this.#known
+    if (this.#known.size >= KNOWN_ADDRESSES_MAX && first !== undefined) this.#known.delete(first)
+    this.#known.add(client)
+  }
+
   #refuseAfterFailures(client: string): void {
-    const refused = this.#byAddress.refusalOf(client) ?? this.#inAll.refusalOf('all')
+    const refused =
+      this.#byAddress.refusalOf(client) ??
+      (this.#known.has(client) ? undefined : this.#inAll.refusalOf('all'))
     if (refused === undefined) return
     const retryAfterS = Math.ceil(refused.decision.retryAfterMs / 1_000)
     const headers = { 'Retry-After': String(retryAfterS) }

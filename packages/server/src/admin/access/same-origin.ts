@@ -17,7 +17,10 @@ const localNames = ['localhost', 'ip6-localhost']
 export function checkHost({ headers }: ApiRequest, names: readonly string[]): void {
   const host = hostName(headers.host ?? '')
   if (isIP(host) !== 0 || localNames.includes(host) || names.includes(host)) return
-  throw new ApiError(421, 'The host is not a name of this listener; add it to admin.hosts.')
+  throw new ApiError(
+    421,
+    'The host is not a name of this listener; add it to admin.hosts or TIDEGATE_ADMIN_HOSTS.',
+  )
 }
 
 /** Throws for an unsafe request of a session that does not come from our own pages. */

@@ -1,5 +1,6 @@
+import { request } from 'node:http'
 import { describe, expect, test } from 'vitest'
-import { startAdminService } from '../admin-contract.ts'
+import { BOOTSTRAP, startAdminService } from '../admin-contract.ts'
 
 async function withSession(options?: Parameters<typeof startAdminService>[0]) {
   const service = await startAdminService(options)
@@ -74,6 +75,24 @@ describe('a session', () => {
     expect((await asBrowser('PUT', '/v1/blocks', { origin: url }, body)).status).toBe(200)
   })
 
+  test('has an id of its own, whatever cookie the client sends', async () => {
+    const { call, token, cookie } = await withSession()
+    const chosen = '__Host-tidegate=chosen-by-an-attacker'
+    const headers = { cookie: chosen }
+    expect((await call('GET', '/v1/session', { token: undefined, headers })).status).toBe(401)
+    const answer = await call('POST', '/v1/session', { token, headers })
+    const other = answer.headers.get('set-cookie') ?? ''
+    expect(other).not.toContain('chosen')
+    expect(other.split(';')[0]).not.toBe(cookie.split(';')[0])
+    expect((await call('GET', '/v1/session', { token: undefined, headers })).status).toBe(401)
+  })
+
+  test('begins with a token, not with another session', async () => {
+    const { asBrowser } = await withSession()
+    const own = { 'sec-fetch-site': 'same-origin' }
+    expect((await asBrowser('POST', '/v1/session', own)).status).toBe(403)
+  })
+
   test('ends with a log-out, and with its token', async () => {
     const { asBrowser, token, call } = await withSession()
     const own = { 'sec-fetch-site': 'same-origin' }
@@ -101,7 +120,6 @@ describe('the host', () => {
   ])('%j: %i', async ([host, status]) => {
     const admin = { token: { env: 'ADMIN_TOKEN' }, hosts: ['ops.example'] }
     const { url } = await startAdminService({ admin })
-    const { request } = await import('node:http')
     const headers = { host, authorization: 'Bearer bootstrap-token-of-the-tests-0123456789' }
     const found = await new Promise<number | undefined>((resolve, reject) => {
       const asked = request(`${url}/v1/status`, { headers, setHost: false }, (response) => {
@@ -111,5 +129,26 @@ describe('the host', () => {
       asked.on('error', reject).end()
     })
     expect(found).toBe(status)
+  })
+})
+
+describe('wrong tokens from many addresses', () => {
+  test('lock out other addresses, and not those of operators', async () => {
+    const { url } = await startAdminService()
+    const statusOf = (localAddress: string, token: string) =>
+      new Promise<number | undefined>((resolve, reject) => {
+        const headers = { authorization: `Bearer ${token}` }
+        const asked = request(`${url}/v1/session`, { headers, localAddress }, (response) => {
+          response.resume()
+          resolve(response.statusCode)
+        })
+        asked.on('error', reject).end()
+      })
+    expect(await statusOf('127.0.0.2', BOOTSTRAP)).toBe(200)
+    for (let at = 0; at < 50; at++) await statusOf(`127.0.1.${1 + (at % 25)}`, 'wrong')
+    expect(await statusOf('127.0.0.3', BOOTSTRAP)).toBe(429)
+    expect(await statusOf('127.0.0.2', BOOTSTRAP)).toBe(200)
+    for (let at = 0; at < 5; at++) expect(await statusOf('127.0.0.2', 'wrong')).toBe(401)
+    expect(await statusOf('127.0.0.2', BOOTSTRAP)).toBe(429)
   })
 })

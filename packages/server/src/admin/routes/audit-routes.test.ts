@@ -1,5 +1,7 @@
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { startAdminService } from '../admin-contract.ts'
+import { BOOTSTRAP, startAdminService } from '../admin-contract.ts'
 
 interface Record {
   id: number
@@ -108,4 +110,44 @@ test('a flood of wrong tokens is limited, and writes few records', async () => {
   const refused = await call('GET', '/v1/status', { token })
   expect(refused.status).toBe(429)
   expect(Number(refused.headers.get('retry-after'))).toBeGreaterThan(0)
+})
+
+test('neither the audit, the log nor the state has a secret that was used', async () => {
+  const state = 'state.json'
+  const admin = { token: { env: 'ADMIN_TOKEN' }, state }
+  const { call, tokenFor, events, folder } = await startAdminService({ admin })
+  const token = await tokenFor('admin')
+  const wrong = `tg_${token.slice(3, 15)}_${'w'.repeat(43)}`
+  const session = await call('POST', '/v1/session', { token })
+  const cookie = (session.headers.get('set-cookie') ?? '').split(';')[0] ?? ''
+  const own = { cookie, 'sec-fetch-site': 'same-origin' }
+  const customer = 'customer-key-5512'
+  const target = { limit: 'api', key: [customer] }
+  const set = { ...target, set: { limit: 5 }, for: '1h', why: 'x' }
+  await call('PUT', '/v1/overrides', { token, body: set })
+  await call('PUT', '/v1/overrides', { token: undefined, headers: own, body: set })
+  await call('PUT', '/v1/overrides', { token: wrong, body: set })
+  await call('PUT', '/v1/overrides', { token, body: { ...set, [token]: token } })
+  await call('PUT', '/v1/blocks', {
+    token,
+    body: { kind: 'user', value: customer, for: '1h', why: 'x' },
+  })
+  await call('POST', '/v1/counters/look-up', { token, body: target })
+  await call('POST', '/v1/counters/reset', { token, body: { ...target, why: 'x' } })
+  await call('POST', '/v1/explain', {
+    token,
+    body: { headers: { authorization: `Bearer ${token}` } },
+  })
+  await call('GET', `/v1/audit?actor=${token}`, { token })
+  const exported = (await call('GET', '/v1/audit/export')).text
+  expect(exported.split('\n').length).toBeGreaterThan(8)
+  const logged = JSON.stringify(events)
+  const secrets = [BOOTSTRAP, token.slice(16), 'w'.repeat(43), cookie.split('=')[1] ?? '']
+  for (const secret of secrets) {
+    expect(secret.length).toBeGreaterThan(30)
+    for (const text of [exported, logged, readFileSync(join(folder, state), 'utf8')]) {
+      expect(text).not.toContain(secret)
+    }
+  }
+  for (const text of [exported, logged]) expect(text).not.toContain(customer)
 })

@@ -11,6 +11,8 @@ const PAGE_MAX = 1_000
 /** An export is kept in memory until it is sent: at most some 10 MB. */
 const EXPORT_MAX = 10_000
 
+const EXPORT_TYPE = 'application/x-ndjson'
+
 const filterFields = ['actor', 'action', 'target', 'result', 'since', 'until'] as const
 
 export const auditRoutes: readonly Route[] = [
@@ -32,10 +34,11 @@ export const auditRoutes: readonly Route[] = [
     role: 'read',
     summary: 'Audit records as NDJSON, the latest first',
     query: [...filterFields, 'before'],
+    type: EXPORT_TYPE,
     async handle(call) {
       const records = await recordsOf(call, EXPORT_MAX)
       const lines = records.map((record) => JSON.stringify(record))
-      return { status: 200, type: 'application/x-ndjson', body: lines[Symbol.iterator]() }
+      return { status: 200, type: EXPORT_TYPE, body: lines[Symbol.iterator]() }
     },
   }),
   route({

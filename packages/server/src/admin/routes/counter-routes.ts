@@ -5,9 +5,8 @@ import { keyParts } from '../../control/live/entries.ts'
 import { reason } from '../../control/plain-text.ts'
 import { ApiError } from '../../http-api/api-error.ts'
 import {
+  type CounterAsked,
   type FoundCounter,
-  findCounter,
-  findCounters,
   lookUp,
   refundCounter,
   resetCounter,
@@ -49,14 +48,12 @@ export const counterRoutes: readonly Route[] = [
     async handle(call) {
       const { limit, key, within, tier } = call.body
       const { context } = call
-      const rules = context.enforcer().rules()
       const found =
         limit === undefined
-          ? findCounters(key, rules)
+          ? context.limits().findCounters(key)
           : [counterOf(call, { limit, key, within, tier })]
-      const states = found.map((one) => lookUp(one, context.counters))
-      const counters = await Promise.all(states)
-      await noteCounter(call, 'counter.read', found[0], limit ?? '', undefined)
+      const counters = await Promise.all(found.map(lookUp))
+      await noteCounter(call, 'counter.read', found[0], limit, undefined)
       return ok({ counters })
     },
   }),
@@ -69,10 +66,10 @@ export const counterRoutes: readonly Route[] = [
     body: resetBody,
     async handle(call) {
       const found = counterOf(call, call.body)
-      const before = await lookUp(found, call.context.counters)
+      const before = await lookUp(found)
       await noteCounter(call, 'counter.reset', found, call.body.limit, call.body.why)
-      await resetCounter(found, call.context.counters)
-      return ok({ before, counter: await lookUp(found, call.context.counters) })
+      await resetCounter(found)
+      return ok({ before, counter: await lookUp(found) })
     },
   }),
   route({
@@ -86,17 +83,14 @@ export const counterRoutes: readonly Route[] = [
       const { limit, units, why } = call.body
       const found = counterOf(call, call.body)
       await noteCounter(call, 'counter.refund', found, limit, why, { units })
-      const counter = await refundCounter(found, units, call.context.counters)
+      const counter = await refundCounter(found, units)
       return ok({ counter })
     },
   }),
 ]
 
-function counterOf(
-  { context }: Call<unknown>,
-  asked: Parameters<typeof findCounter>[0],
-): FoundCounter {
-  const found = findCounter(asked, context.enforcer().rules())
+function counterOf({ context }: Call<unknown>, asked: CounterAsked): FoundCounter {
+  const found = context.limits().findCounter(asked)
   if (typeof found === 'string') throw new ApiError(422, found)
   return found
 }
@@ -106,7 +100,7 @@ async function noteCounter(
   { context, author }: Call<unknown>,
   action: string,
   found: FoundCounter | undefined,
-  limit: string,
+  limit: string | undefined,
   why: string | undefined,
   after?: object,
 ): Promise<void> {
@@ -115,7 +109,7 @@ async function noteCounter(
     action,
     target: {
       type: 'counter',
-      limit,
+      ...(limit === undefined ? undefined : { limit }),
       ...(found === undefined ? undefined : { keyHash: keyHash(found.charge.key) }),
     },
     ...(why === undefined ? undefined : { reason: why }),

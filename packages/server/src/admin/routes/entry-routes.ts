@@ -1,7 +1,6 @@
 /** Overrides, blocks and the switch. */
 
 import { z } from 'zod'
-import type { KeyValueStore } from '../../control/key-value.ts'
 import {
   BLOCKS_MAX,
   BLOCKS_PREFIX,
@@ -21,9 +20,7 @@ import {
 } from '../../control/live/entries.ts'
 import { reason } from '../../control/plain-text.ts'
 import { ApiError } from '../../http-api/api-error.ts'
-import { makeLimit } from '../../limits/compile/make-limit.ts'
 import { switchStates } from '../../limits/live/live-entries.ts'
-import { liveKey } from '../../limits/live/live-rules.ts'
 import { name } from '../../policy/schema/field-types.ts'
 import { limitChange } from '../../policy/schema/limits-section.ts'
 import { changeEntry, removeEntry } from '../change-entry.ts'
@@ -164,33 +161,20 @@ async function setOverride(call: Call<z.output<typeof overrideBody>>) {
     set: set as StoredOverride['set'],
     ...originOf(call, why, call.body),
   }
-  await checkRoom(call.context.control, OVERRIDES_PREFIX, OVERRIDES_MAX, path)
+  await checkRoom(call.context, path, OVERRIDES_MAX)
   const target = { type: 'override', limit, keyHash: idOf(path) }
   return changeEntry(call, { key: path, value, action: 'override.set', target, why })
 }
 
-/** Throws if the override could not hold in the policy of this node. */
+/** Throws if the override could not hold on this node. */
 function checkOverride(context: AdminContext, name: string, key: readonly string[], set: unknown) {
-  const limit = context.enforcer().rules().limits.byName.get(name)
-  if (limit === undefined) {
-    throw new ApiError(422, `limit: no limit of the policy is named ${JSON.stringify(name)}`)
-  }
-  if (liveKey(limit, key) === undefined) {
-    const [first] = limit.key.alternatives
-    const needs = `${name} is counted by ${first?.label}, so it needs ${first?.parts} texts`
-    throw new ApiError(422, `key: ${needs}`)
-  }
   const change = limitChange.safeParse(set)
-  if (!change.success) {
-    const place = ['set', ...(change.error.issues[0]?.path ?? [])].join('.')
-    const allowed = change.error.issues[0]?.message ?? 'limit, per, burst or ttl'
-    throw new ApiError(422, `${place}: is not allowed; allowed: ${allowed}`)
-  }
-  try {
-    makeLimit(limit.settings, change.data)
-  } catch (error) {
-    throw new ApiError(422, `set: ${(error as Error).message}`)
-  }
+  const problem = context.limits().overrideProblem(name, key, change.data ?? {})
+  if (problem !== undefined) throw new ApiError(422, problem)
+  if (change.success) return
+  const place = ['set', ...(change.error.issues[0]?.path ?? [])].join('.')
+  const allowed = change.error.issues[0]?.message ?? 'limit, per, burst or ttl'
+  throw new ApiError(422, `${place}: is not allowed; allowed: ${allowed}`)
 }
 
 async function setBlock(call: Call<z.output<typeof blockBody>>) {
@@ -199,15 +183,14 @@ async function setBlock(call: Call<z.output<typeof blockBody>>) {
   if (target.kind === 'key') checkBlockedKey(call.context, target)
   const path = blockKey(target)
   const value: StoredBlock = { ...target, answer, ...originOf(call, why, call.body) }
-  await checkRoom(call.context.control, BLOCKS_PREFIX, BLOCKS_MAX, path)
+  await checkRoom(call.context, path, BLOCKS_MAX)
   const audited = { type: 'block', id: target.kind, keyHash: idOf(path) }
   return changeEntry(call, { key: path, value, action: 'block.set', target: audited, why })
 }
 
 function checkBlockedKey(context: AdminContext, { limit = '', key = [] }: BlockTarget): void {
-  const known = context.enforcer().rules().limits.byName.get(limit)
-  if (known !== undefined && liveKey(known, key) !== undefined) return
-  throw new ApiError(422, 'limit, key: no limit of the policy has such a name and such a key')
+  const problem = context.limits().keyProblem(limit, key)
+  if (problem !== undefined) throw new ApiError(422, problem)
 }
 
 /** Throws if the fields do not fit the kind. */
@@ -242,9 +225,9 @@ function idOf(path: string): string {
   return path.slice(path.lastIndexOf('/') + 1)
 }
 
-async function checkRoom(control: KeyValueStore, prefix: string, countMax: number, path: string) {
-  const { entries } = await control.range(prefix, { entriesMax: countMax + 1 })
-  if (entries.length < countMax || entries.some(({ key }) => key === path)) return
+/** By the entries that this node has read. A node leaves out the oldest beyond the maximum. */
+async function checkRoom({ hasRoom }: AdminContext, path: string, countMax: number) {
+  if (await hasRoom(path)) return
   throw new ApiError(409, `There are ${countMax} entries; allowed: ${countMax}. Remove some first.`)
 }
 

@@ -20,6 +20,15 @@ const explainBody = z.strictObject({
       tier: text(64).optional(),
     })
     .default({}),
+  domain: text(256)
+    .optional()
+    .describe("For a rate limit service with Envoy's files, instead of the fields above."),
+  descriptors: z
+    .array(z.array(text(1_024)).min(1).max(16))
+    .min(1)
+    .max(16)
+    .optional()
+    .describe('Descriptors of the request; an entry is `key=value`.'),
 })
 
 export const statusRoutes: readonly Route[] = [
@@ -52,10 +61,15 @@ export const statusRoutes: readonly Route[] = [
     body: explainBody,
     async handle({ body, context, author }) {
       const identity = definedOf(body.identity)
-      const explained = await context.explain({ ...body, identity })
+      const explained = await context.explain({
+        domain: undefined,
+        descriptors: undefined,
+        ...body,
+        identity,
+      })
       const target = { type: 'request' }
       await context.changes.note({ ...author, action: 'explain.read', target, result: 'done' })
-      return ok(explained)
+      return ok({ ...explained, ...scopeOf(context) })
     },
   }),
 ]

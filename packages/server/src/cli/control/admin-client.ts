@@ -2,13 +2,18 @@
 
 import { readFileSync } from 'node:fs'
 import { type Environment, SettingError } from '../../app/environment.ts'
+import type { TlsContents } from '../../config/tls-files.ts'
 import { escapeUnsafe } from '../../control/plain-text.ts'
 import { type Terminal, UsageError } from '../terminal.ts'
+import { readAdminTls, sendToAdmin } from './admin-request.ts'
 
 /** Options of every command that calls the API. */
 export const adminOptions = {
   admin: { type: 'string' },
   'token-file': { type: 'string' },
+  ca: { type: 'string' },
+  cert: { type: 'string' },
+  key: { type: 'string' },
   json: { type: 'boolean', default: false },
 } as const
 
@@ -23,6 +28,9 @@ export const endOptions = {
 export const ADMIN_HELP = `  --admin URL         The admin listener. Default: TIDEGATE_ADMIN, or
                       http://127.0.0.1:8083
   --token-file FILE   The file with the token. Default: the token in TIDEGATE_TOKEN
+  --ca FILE           The CA of an admin listener with https. Default: TIDEGATE_CA
+  --cert FILE         A client certificate instead of a token, with --key FILE. Default:
+                      TIDEGATE_CERT and TIDEGATE_KEY
   --json              Print the response as JSON
 `
 
@@ -36,25 +44,33 @@ export const WHY_HELP = `  --why TEXT          The reason, which the audit keeps
 
 const URL_DEFAULT = 'http://127.0.0.1:8083'
 
-/** Longer than a change waits for others. */
-const TIMEOUT_MS = 30_000
-
 export interface AdminValues {
   readonly admin?: string | undefined
   readonly 'token-file'?: string | undefined
+  readonly ca?: string | undefined
+  readonly cert?: string | undefined
+  readonly key?: string | undefined
   readonly json?: boolean | undefined
 }
 
 export class AdminClient {
   readonly #url: string
-  readonly #token: string
+  /** Undefined if a certificate is the credential. */
+  readonly #token: string | undefined
+  readonly #tls: TlsContents
   readonly #isJson: boolean
   readonly #terminal: Terminal
 
   constructor(values: AdminValues, terminal: Terminal) {
     const { environment } = terminal
     this.#url = urlOf(values.admin ?? environment.TIDEGATE_ADMIN ?? URL_DEFAULT)
-    this.#token = tokenOf(values['token-file'], environment)
+    const files = {
+      ca: values.ca ?? environment.TIDEGATE_CA,
+      cert: values.cert ?? environment.TIDEGATE_CERT,
+      key: values.key ?? environment.TIDEGATE_KEY,
+    }
+    this.#tls = readAdminTls(files, this.#url)
+    this.#token = tokenOf(values['token-file'], environment, files.cert !== undefined)
     this.#isJson = values.json === true
     this.#terminal = terminal
   }
@@ -65,32 +81,24 @@ export class AdminClient {
   }
 
   async text(method: string, path: string, body?: object): Promise<string> {
-    const response = await this.#send(method, path, body)
-    const text = await response.text()
-    if (response.ok) return text
-    throw new SettingError(escapeUnsafe(problemText(response.status, text, this.#url)))
+    const { status, text } = await sendToAdmin({
+      url: new URL(`${this.#url}${path}`),
+      method,
+      headers: {
+        ...(this.#token === undefined ? undefined : { authorization: `Bearer ${this.#token}` }),
+        ...(body === undefined ? undefined : { 'content-type': 'application/json' }),
+      },
+      body: body === undefined ? undefined : JSON.stringify(body),
+      tls: this.#tls,
+    })
+    if (status >= 200 && status < 300) return text
+    throw new SettingError(escapeUnsafe(problemText(status, text, this.#url)))
   }
 
   /** Prints JSON if the command was told to, else the lines. No text can control the terminal. */
   print(result: object, lines: () => readonly string[]): void {
     const text = this.#isJson ? JSON.stringify(result, null, 2) : lines().join('\n')
     this.#terminal.stdout(`${escapeUnsafe(text)}\n`)
-  }
-
-  async #send(method: string, path: string, body: object | undefined): Promise<Response> {
-    const headers = {
-      authorization: `Bearer ${this.#token}`,
-      ...(body === undefined ? undefined : { 'content-type': 'application/json' }),
-    }
-    const content = body === undefined ? undefined : { body: JSON.stringify(body) }
-    const signal = AbortSignal.timeout(TIMEOUT_MS)
-    try {
-      return await fetch(`${this.#url}${path}`, { method, headers, signal, ...content })
-    } catch (error) {
-      const { cause, message } = error as Error
-      const reason = cause instanceof Error ? cause.message || String(cause) : message
-      throw new SettingError(`${this.#url} cannot be reached: ${reason}`)
-    }
   }
 }
 
@@ -127,10 +135,21 @@ function urlOf(text: string): string {
   throw new UsageError('--admin: allowed is a URL such as http://127.0.0.1:8083')
 }
 
-function tokenOf(file: string | undefined, environment: Environment): string {
+/** Undefined without a token if there is a certificate. */
+function tokenOf(
+  file: string | undefined,
+  environment: Environment,
+  hasCertificate: boolean,
+): string | undefined {
   const token = file === undefined ? environment.TIDEGATE_TOKEN : contentOf(file)
   if (token !== undefined && /^[\x21-\x7e]+$/.test(token)) return token
-  throw new SettingError('there is no token: set TIDEGATE_TOKEN, or use --token-file FILE')
+  if (token === undefined && hasCertificate) return undefined
+  if (token !== undefined && token !== '') {
+    const place = file === undefined ? 'TIDEGATE_TOKEN' : `--token-file ${file}`
+    throw new SettingError(`${place}: not a token, because of spaces or other characters`)
+  }
+  const others = 'use --token-file FILE, or --cert FILE with --key FILE'
+  throw new SettingError(`there is no token: set TIDEGATE_TOKEN, or ${others}`)
 }
 
 function contentOf(file: string): string {

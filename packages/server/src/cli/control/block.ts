@@ -1,6 +1,7 @@
 /** `tidegate block` and `tidegate unblock`: clients whose requests are refused, live. */
 
 import { parseArgs } from 'node:util'
+import { count } from '../count.ts'
 import { type Command, exitCodes, UsageError } from '../terminal.ts'
 import {
   ADMIN_HELP,
@@ -54,8 +55,8 @@ ${END_HELP}${WHY_HELP}${ADMIN_HELP}`,
       const client = new AdminClient(values, terminal)
       const result = await client.call('GET', '/v1/blocks')
       const blocks = result.blocks as readonly BlockEntry[]
-      const count = `${blocks.length} blocks, on ${noteOf(result)}`
-      client.print(result, () => [...blocks.map(blockText), count])
+      const last = `${count(blocks.length, 'block')}, on ${noteOf(result)}`
+      client.print(result, () => [...blocks.map(blockText), last])
       return exitCodes.ok
     }
     const target = targetOf(positionals, values.name)

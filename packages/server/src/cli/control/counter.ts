@@ -17,6 +17,7 @@ interface CounterShown {
   readonly used: number
   readonly left: number
   readonly held: number | null
+  readonly leased: number | null
   readonly resetAfterMs: number | null
   readonly shard: string | null
   readonly isCertain: boolean
@@ -30,7 +31,7 @@ export const counterCommand: Command = {
        tidegate counter refund KEY... --name LIMIT --units N --why TEXT
 
 KEY has a word for each part of the key. show without --name looks under every limit with such a
-key.
+key. With Envoy's files, LIMIT is a domain, and KEY has a word such as user=ada for each entry.
 
   --name LIMIT        The name of the limit
   --units N           Units to give back
@@ -58,7 +59,7 @@ ${WHY_HELP}${ADMIN_HELP}`,
     const path = action === 'show' ? 'look-up' : action
     const result = await client.call('POST', `/v1/counters/${path}`, body)
     const counters = (result.counters ?? [result.counter]) as readonly CounterShown[]
-    const none = ['no limit of the policy has such a key']
+    const none = ['no limit has such a key']
     client.print(result, () => (counters.length === 0 ? none : counters.map(counterText)))
     return exitCodes.ok
   },
@@ -70,12 +71,15 @@ function unitsOf(text: string | undefined): number {
 }
 
 function counterText(counter: CounterShown): string {
-  const { limit, used, left, held, resetAfterMs, shard, isCertain } = counter
+  const { limit, used, left, held, leased, resetAfterMs, shard, isCertain } = counter
   const parts = [
     `${used} used`,
     `${left} left`,
     ...(held === null ? [] : [`${held} held`]),
-    ...(resetAfterMs === null ? [] : [`nothing used in ${Math.ceil(resetAfterMs / 1_000)} s`]),
+    ...(leased === null || leased === 0 ? [] : [`${leased} of them leased by this node`]),
+    ...(resetAfterMs === null || used === 0
+      ? []
+      : [`nothing used in ${Math.ceil(resetAfterMs / 1_000)} s`]),
     ...(shard === null ? [] : [`on ${shard}`]),
     ...(isCertain ? [] : ['the store does not answer, so this is a guess']),
   ]

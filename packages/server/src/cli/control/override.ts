@@ -1,6 +1,7 @@
 /** `tidegate override`: other numbers of a limit for one key, live. */
 
 import { parseArgs } from 'node:util'
+import { count } from '../count.ts'
 import { type Command, exitCodes, type Terminal, UsageError } from '../terminal.ts'
 import {
   ADMIN_HELP,
@@ -43,7 +44,8 @@ export const overrideCommand: Command = {
        tidegate override remove KEY... --name LIMIT --why TEXT
 
 Gives a key other numbers of a limit, at once and without a change of the policy. KEY has a word
-for each part of the key.
+for each part of the key. With Envoy's files, LIMIT is a domain, and KEY has a word such as user=ada
+for each entry of the descriptor.
 
   --name LIMIT        The name of the limit
   --limit N           Units; also --per TIME, --burst N, --ttl TIME
@@ -94,7 +96,7 @@ async function list(args: readonly string[], terminal: Terminal): Promise<number
       const what = `${entry.limit} ${entry.key.join(' ')}: ${JSON.stringify(entry.set)}`
       return `${what}, ${end}, by ${entry.by}: ${entry.why}`
     }),
-    `${entries.length} overrides, on ${noteOf(result)}`,
+    `${count(entries.length, 'override')}, on ${noteOf(result)}`,
   ])
   return exitCodes.ok
 }

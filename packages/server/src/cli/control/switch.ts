@@ -48,8 +48,7 @@ ${END_HELP}${WHY_HELP}${ADMIN_HELP}`,
       const client = new AdminClient(values, terminal)
       const result = await client.call('GET', '/v1/switch')
       const entry = result.switch as SwitchEntry
-      const end = entry.expires === undefined ? '' : `, ${untilText(entry.expires)}`
-      client.print(result, () => [`${stateText(entry)}${end}, on ${noteOf(result)}`])
+      client.print(result, () => [`${stateText(entry)}, on ${noteOf(result)}`])
       return exitCodes.ok
     }
     const why = whyOf(values.why)
@@ -57,13 +56,13 @@ ${END_HELP}${WHY_HELP}${ADMIN_HELP}`,
     const body = { limits, blocks: values.blocks, ...endOf(values), why }
     const result = await client.call('PUT', '/v1/switch', body)
     const entry = result.entry as SwitchEntry
-    client.print(result, () => [
-      `${stateText(entry)}, ${untilText(entry.expires)}, on ${noteOf(result)}`,
-    ])
+    client.print(result, () => [`${stateText(entry)}, on ${noteOf(result)}`])
     return exitCodes.ok
   },
 }
 
-function stateText({ limits, blocks }: SwitchEntry): string {
-  return `limits ${limits}, blocks ${blocks}`
+/** A switch that is on changes nothing, and so does its end. */
+function stateText({ limits, blocks, expires }: SwitchEntry): string {
+  const isOn = (limits === 'on' && blocks === 'on') || expires === undefined
+  return `limits ${limits}, blocks ${blocks}${isOn ? '' : `, ${untilText(expires)}`}`
 }

@@ -1,6 +1,7 @@
 /** `tidegate token`: tokens for the admin API. */
 
 import { parseArgs } from 'node:util'
+import { count } from '../count.ts'
 import { type Command, exitCodes, type Terminal, UsageError } from '../terminal.ts'
 import {
   ADMIN_HELP,
@@ -54,7 +55,7 @@ ${END_HELP}${WHY_HELP}${ADMIN_HELP}`,
     const tokens = result.tokens as readonly TokenEntry[]
     client.print(result, () => [
       ...tokens.map(tokenText),
-      `${tokens.length} tokens, on ${noteOf(result)}`,
+      `${count(tokens.length, 'token')}, on ${noteOf(result)}`,
     ])
     return exitCodes.ok
   },

@@ -10,7 +10,10 @@ import { durationText } from '../../limits/duration-text.ts'
 import type { ExplainedBlock, ExplainedLimit, NumberSource } from '../../limits/explain.ts'
 import type { RequestFacts } from '../../limits/request-facts.ts'
 
-export function explainText(facts: RequestFacts, explained: ExplainedRequest): string {
+export function explainText(
+  facts: Pick<RequestFacts, 'method' | 'path' | 'ip'>,
+  explained: ExplainedRequest,
+): string {
   const { verdict, route, tier, limits } = explained
   const applied = limits.filter(({ applies }) => applies)
   const absent = limits.filter((limit) => !limit.applies)
@@ -94,7 +97,7 @@ function keyText(parts: readonly string[]): string {
   return parts.map((part) => part.replace(/^~h:/, 'digest ')).join(', ')
 }
 
-function amountOf(limit: Limit): string {
+export function amountOf(limit: Limit): string {
   const { algorithm } = limit
   switch (algorithm) {
     case 'tokenBucket':

@@ -2,6 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, describe, expect, test } from 'vitest'
+import { BOOTSTRAP, startAdminService } from '../../admin/admin-contract.ts'
 import { runCli } from '../cli.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'tidegate-explain-'))
@@ -126,5 +127,59 @@ describe('tidegate explain', () => {
         expect.objectContaining({ name: 'daily', applies: true, keyParts: ['192.0.2.1'] }),
       ]),
     })
+  })
+})
+
+describe('tidegate explain of a running node', () => {
+  test('names the winners and the losers, in the order of the documentation', async () => {
+    const policy = `
+upstreams: { api: { targets: ['http://127.0.0.1:9'] } }
+tiers: { names: [free, premium], default: free }
+ipLists: { allow: [198.51.100.9] }
+limits:
+  - name: api
+    key: organisation
+    otherwise: skip
+    limit: 2
+    per: 1h
+    tiers: { premium: { limit: 4 } }
+overrides: [{ limit: api, key: acme, set: { limit: 3 } }]
+`
+    const { url, call } = await startAdminService({ policy })
+    const explained = async (...args: readonly string[]) => {
+      let text = ''
+      const print = (part: string) => {
+        text += part
+      }
+      await runCli(['explain', '--admin', url, ...args], {
+        environment: { TIDEGATE_TOKEN: BOOTSTRAP },
+        stdout: print,
+        stderr: print,
+      })
+      return text
+    }
+    const acme = ['--organisation', 'acme', '--tier', 'premium']
+    expect(await explained(...acme)).toContain('of an override; costs 1')
+    expect(await explained(...acme)).toContain('wins over: the tier, the limit')
+    expect(await explained(...acme)).toContain('Live rules: on this node only')
+    const key = { limit: 'api', key: ['acme'], for: '1h', why: 'x' }
+    await call('PUT', '/v1/overrides', { body: { ...key, set: { limit: 9 } } })
+    expect(await explained(...acme)).toContain(
+      '9 per 1h, burst 9 (tokenBucket), of a live override',
+    )
+    expect(await explained(...acme)).toContain('wins over: the override, the tier, the limit')
+    const ip = ['--ip', '198.51.100.9']
+    expect(await explained(...ip)).toContain('admitted: the address is on the allow list')
+    const block = { kind: 'ip', value: '198.51.100.9', for: '1h', why: 'x' }
+    await call('PUT', '/v1/blocks', { body: block })
+    expect(await explained(...ip)).toMatch(
+      /refused with 403: .* wins over the allow list of ipList/,
+    )
+    await call('PUT', '/v1/switch', { body: { limits: 'off', why: 'x', for: '1h' } })
+    expect(await explained(...acme)).toContain('switch: limits off, blocks on, until')
+    expect(await explained(...acme)).toContain('admitted: the switch is off')
+    expect(await explained(...ip)).toContain('refused with 403')
+    const wrong = await explained('--domain', 'shop', '--entry', 'user=ada')
+    expect(wrong).toContain("422: domain, descriptors: only a service with Envoy's files has them")
   })
 })

@@ -2,8 +2,18 @@
 
 import { parseArgs } from 'node:util'
 import { type ExplainInput, explainPolicy, InputError } from '../../app/explain/explain-policy.ts'
+import type { ExplainedRequest } from '../../app/explain/explain-request.ts'
 import { readPolicyConfig } from '../../app/policy-config.ts'
-import { type Command, exitCodes, UsageError } from '../terminal.ts'
+import type { RequestFacts } from '../../limits/request-facts.ts'
+import {
+  ADMIN_HELP,
+  AdminClient,
+  type AdminValues,
+  adminOptions,
+  noteOf,
+} from '../control/admin-client.ts'
+import { type Command, exitCodes, type Terminal, UsageError } from '../terminal.ts'
+import { descriptorLines, type ShownEnvoy } from './descriptor-text.ts'
 import { explainText } from './explain-text.ts'
 
 const options = {
@@ -16,16 +26,20 @@ const options = {
   organisation: { type: 'string' },
   organization: { type: 'string' },
   tier: { type: 'string' },
-  json: { type: 'boolean', default: false },
+  domain: { type: 'string' },
+  entry: { type: 'string', multiple: true },
+  ...adminOptions,
 } as const
 
 export const explainCommand: Command = {
   name: 'explain',
   summary: 'The outcome of a request: its route, the limits that apply, and why others do not',
   help: `Usage: tidegate explain --config FILE [OPTIONS]
+       tidegate explain --admin URL [OPTIONS]
 
-Evaluates the policy for a request without sending or charging anything. The outcome is that of a
-caller that has used nothing yet.
+Evaluates the policy for a request without sending or charging anything. With --config the outcome
+is that of a caller that has used nothing yet. With --admin it is that of a running node, with its
+counters, overrides, blocks and switch, and the output names the rules that win and those that lose.
 
   --config FILE         The policy
   --method METHOD       Default: GET
@@ -36,11 +50,19 @@ caller that has used nothing yet.
   --user ID             The user, as from a token
   --organisation ID     The organisation, as from a token or an API key; also --organization
   --tier NAME           The tier, as from an API key
-  --json                Print JSON
-`,
+  --domain NAME         With Envoy's files: the domain of the call
+  --entry KEY=VALUE     With --domain: an entry of its descriptor; may be given several times
+
+${ADMIN_HELP}`,
   async run(args, terminal) {
     const { values } = parseArgs({ args: [...args], options })
-    if (values.config === undefined) throw new UsageError('--config FILE is missing')
+    if (values.admin !== undefined) return explainNode(values, terminal)
+    if (values.config === undefined) {
+      throw new UsageError('--config FILE is missing, or --admin URL for a running node')
+    }
+    if (values.domain !== undefined || values.entry !== undefined) {
+      throw new UsageError('--domain, --entry: only with --admin')
+    }
     const config = await readPolicyConfig(values.config, terminal.environment)
     const input = { ...values, headers: headersOf(values.header), identity: identityOf(values) }
     const { facts, explained } = await explainPolicy(config, terminal.environment, input).catch(
@@ -54,6 +76,39 @@ caller that has used nothing yet.
     terminal.stdout(text)
     return exitCodes.ok
   },
+}
+
+type ExplainValues = AdminValues &
+  IdentityOptions & {
+    readonly method: string
+    readonly path: string
+    readonly ip: string
+    readonly header: readonly string[]
+    readonly domain?: string
+    readonly entry?: readonly string[]
+  }
+
+/** Asks a running node. */
+async function explainNode(values: ExplainValues, terminal: Terminal): Promise<number> {
+  const { method, path, ip, domain, entry } = values
+  const client = new AdminClient(values, terminal)
+  if (domain !== undefined) {
+    const body = { domain, descriptors: [entry ?? []] }
+    const result = await client.call('POST', '/v1/explain', body)
+    client.print(result, () => descriptorLines(result as unknown as ShownEnvoy, noteOf(result)))
+    return exitCodes.ok
+  }
+  const headers = Object.fromEntries(headersOf(values.header))
+  const body = { method, path, ip, headers, identity: identityOf(values) }
+  const result = await client.call('POST', '/v1/explain', body)
+  const facts = result.request as Pick<RequestFacts, 'method' | 'path' | 'ip'>
+  const explained = result as unknown as ExplainedRequest
+  client.print(result, () => [
+    ...explainText(facts, explained).trimEnd().split('\n'),
+    '',
+    `Live rules: on ${noteOf(result)}`,
+  ])
+  return exitCodes.ok
 }
 
 interface IdentityOptions {

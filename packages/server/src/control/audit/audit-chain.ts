@@ -50,16 +50,21 @@ export async function auditPart(store: KeyValueStore, entry: AuditEntry): Promis
   }
   const value = JSON.stringify(record)
   const next: AuditHead = { sequence: id, hash: hashOf(value) }
-  const oldest = id - RECORDS_MAX[store.scope]
+  const removed = oldestWith(store, id) - 1
   return {
     conditions: [{ key: AUDIT_HEAD, revision: known?.revision ?? 0n }],
     writes: [
       { key: auditKey(id), value },
       { key: AUDIT_HEAD, value: JSON.stringify(next) },
-      ...(oldest < 1 ? [] : [{ key: auditKey(oldest), value: undefined }]),
+      ...(removed < 1 ? [] : [{ key: auditKey(removed), value: undefined }]),
     ],
     record,
   }
+}
+
+/** The number of the oldest record that is kept with this one. */
+export function oldestWith({ scope }: KeyValueStore, last: number): number {
+  return Math.max(1, last - RECORDS_MAX[scope] + 1)
 }
 
 /** The key of a record; keys have the order of the records. */

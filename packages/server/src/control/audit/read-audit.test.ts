@@ -59,6 +59,7 @@ test('an empty audit is whole', async () => {
 
 test.each<[string, (key: (id: number) => string) => [string, string | undefined], object]>([
   ['a removed record', (key) => [key(3), undefined], { at: 4, problem: /3 to 3 are missing/ }],
+  ['a removed first record', (key) => [key(1), undefined], { at: 2, problem: /before it are/ }],
   ['a removed last record', (key) => [key(5), undefined], { at: 5, problem: /is missing/ }],
   ['a text that is not a record', (key) => [key(3), '{}'], { at: 3, problem: /not a record/ }],
 ])('%s shows', async (_, damage, expected) => {

@@ -1,7 +1,7 @@
 /** Reads audit records: filtered pages, lines for export, and a check of their chain. */
 
 import type { Entry, KeyValueStore } from '../key-value.ts'
-import { AUDIT_PREFIX, auditKey, hashOf, headEntryOf, readHead } from './audit-chain.ts'
+import { AUDIT_PREFIX, auditKey, hashOf, headEntryOf, oldestWith, readHead } from './audit-chain.ts'
 import type { AuditRecord, AuditResult } from './audit-record.ts'
 
 export interface AuditFilter {
@@ -45,7 +45,7 @@ export async function* latestRecords(
   }
 }
 
-/** Reads all records in their order. The first one that is left may follow removed ones. */
+/** Reads all records in their order. The first one may follow those that are no longer kept. */
 export async function verifyAudit(store: KeyValueStore): Promise<AuditVerdict> {
   const head = await headEntryOf(store)
   const { sequence, hash } = head === undefined ? { sequence: 0, hash: '' } : readHead(head.value)
@@ -72,7 +72,16 @@ export async function verifyAudit(store: KeyValueStore): Promise<AuditVerdict> {
   if ((before?.hash ?? '') !== hash) {
     return { ok: false, at: sequence, problem: 'the record was changed' }
   }
+  if (first > (await oldestKept(store))) {
+    return { ok: false, at: first, problem: 'records before it are missing' }
+  }
   return { ok: true, records: count, first, last: sequence }
+}
+
+/** By the head as it is now, because changes remove old records while others are read. */
+async function oldestKept(store: KeyValueStore): Promise<number> {
+  const head = await headEntryOf(store)
+  return oldestWith(store, head === undefined ? 0 : readHead(head.value).sequence)
 }
 
 function problemOf(

@@ -44,8 +44,34 @@ interface KnownEntry {
   readonly parsed: Parsed
 }
 
+/** An entry as it was read, to be removed if it has not changed since. */
+export interface ReadEntry {
+  readonly key: string
+  readonly revision: bigint
+}
+
 export class LiveEntryReader {
   #known = new Map<string, KnownEntry>()
+  #counts = { overrides: 0, blocks: 0 }
+
+  /** How many entries the store has, with expired ones and those beyond the maximum. */
+  get counts(): { readonly overrides: number; readonly blocks: number } {
+    return this.#counts
+  }
+
+  has(key: string): boolean {
+    return this.#known.has(key)
+  }
+
+  /** Overrides and blocks that have expired by this time, at most `countMax`. */
+  expired(atMs: number, countMax: number): readonly ReadEntry[] {
+    const found: ReadEntry[] = []
+    for (const [key, { revision, parsed }] of this.#known) {
+      if (found.length >= countMax) break
+      if (expiryOf(parsed) <= atMs) found.push({ key, revision })
+    }
+    return found
+  }
 
   read({ entries }: Snapshot): ReadEntries {
     const known = new Map<string, KnownEntry>()
@@ -63,6 +89,7 @@ export class LiveEntryReader {
       else blocks.push(parsed.block)
     }
     this.#known = known
+    this.#counts = { overrides: overrides.length, blocks: blocks.length }
     problems.push(...excess('overrides', overrides, OVERRIDES_MAX))
     problems.push(...excess('blocks', blocks, BLOCKS_MAX))
     return { overrides, blocks, switch: found, problems: problems.slice(0, PROBLEMS_MAX) }
@@ -72,6 +99,12 @@ export class LiveEntryReader {
     const known = this.#known.get(entry.key)
     return known?.revision === entry.revision ? known.parsed : parseEntry(entry)
   }
+}
+
+/** The switch is one entry and takes no room; an entry that is not valid has no end. */
+function expiryOf(parsed: Parsed): number {
+  if ('override' in parsed) return parsed.override.expiresAt
+  return 'block' in parsed ? parsed.block.expiresAt : Infinity
 }
 
 /** Undefined for entries of another kind, such as the version of the policy. */

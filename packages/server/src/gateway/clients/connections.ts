@@ -6,6 +6,7 @@
 import { BlockList, isIPv6, type Socket } from 'node:net'
 import { TLSSocket } from 'node:tls'
 import { ipKey, parseIp } from 'tidegate/http'
+import { alternativeNames } from '../../config/alternative-names.ts'
 import type { RefusedConnection } from '../../observability/line-budget.ts'
 import type { GatewaySection } from '../../policy/schema/listener-section.ts'
 import type { ClientCertificate, ClientConnection } from '../message.ts'
@@ -184,13 +185,7 @@ function certificateOf(socket: TLSSocket): ClientCertificate | undefined {
   const { CN } = subject
   return {
     commonName: Array.isArray(CN) ? CN[0] : CN,
-    names: namesOf(subjectaltname),
+    names: alternativeNames(subjectaltname ?? ''),
     fingerprint: fingerprint256.replaceAll(':', '').toLowerCase(),
   }
-}
-
-/** Returns the values of a text such as `DNS:a.example, URI:spiffe://b`. */
-function namesOf(subjectaltname: string | undefined): string[] {
-  if (subjectaltname === undefined) return []
-  return subjectaltname.split(', ').map((name) => name.slice(name.indexOf(':') + 1))
 }

@@ -12,8 +12,14 @@ import {
 } from 'tidegate'
 import type { LimitChange, LimitSettings } from '../limit-settings.ts'
 
+type NumberSettings = LimitChange &
+  Pick<
+    LimitSettings,
+    'algorithm' | 'limit' | 'timeZone' | 'onStoreError' | 'onOverload' | 'accuracy'
+  >
+
 /** Throws a `TidegateError` with the path of the option, such as `tokenBucket.burst`. */
-export function makeLimit(settings: LimitSettings, change: LimitChange = {}): Limit {
+export function makeLimit(settings: NumberSettings, change: LimitChange = {}): Limit {
   const numbers = changed(settings, change)
   const { limit, per = 0, burst, ttl = 0 } = numbers
   const shared = {
@@ -44,8 +50,23 @@ export function makeLimit(settings: LimitSettings, change: LimitChange = {}): Li
   }
 }
 
+/** A limit with other numbers, which else behaves alike. Throws as `makeLimit` does. */
+export function changedLimit(limit: Limit, change: LimitChange): Limit {
+  const { algorithm, onStoreError, onOverload, accuracy } = limit
+  const settings = { algorithm, limit: limit.limit, onStoreError, onOverload, accuracy }
+  return makeLimit({ ...settings, ...numbersOf(limit) }, change)
+}
+
+function numbersOf(limit: Limit): Omit<LimitChange, 'limit'> & { readonly timeZone?: string } {
+  if (limit.algorithm === 'concurrency') return { ttl: limit.ttlMs }
+  if (limit.algorithm === 'tokenBucket') return { per: limit.perMs, burst: limit.burst }
+  if (limit.algorithm !== 'fixedWindow') return { per: limit.perMs }
+  const { per } = limit
+  return typeof per === 'number' ? { per } : { per: per.unit, timeZone: per.timeZone }
+}
+
 /** A burst belongs to its limit: if only the limit changes, the old burst does not apply. */
-function changed(settings: LimitSettings, change: LimitChange) {
+function changed(settings: NumberSettings, change: LimitChange) {
   const isNewLimit = change.limit !== undefined
   return {
     limit: change.limit ?? settings.limit,

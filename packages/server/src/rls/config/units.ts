@@ -1,5 +1,7 @@
 /** Units of time as the protocol numbers them, and the windows that they stand for. */
 
+import type { Limit } from 'tidegate'
+
 export interface Unit {
   readonly name: string
   readonly code: number
@@ -34,4 +36,17 @@ export function unitOfCode(code: number): Unit | undefined {
 
 export function unitOfWindow(windowMs: number): Unit | undefined {
   return units.find((unit) => unit.windowMs === windowMs)
+}
+
+export function unitOfLimit(limit: Limit): Unit {
+  if (limit.algorithm === 'concurrency') return unknownUnit
+  if (limit.algorithm !== 'fixedWindow') return unitOfWindow(limit.perMs) ?? unknownUnit
+  const { per } = limit
+  return (typeof per === 'number' ? unitOfWindow(per) : unitNamed(per.unit)) ?? unknownUnit
+}
+
+/** The length of an aligned window; undefined for other algorithms and calendars. */
+export function windowMsOf(limit: Limit): number | undefined {
+  const isAligned = limit.algorithm === 'fixedWindow' && typeof limit.per === 'number'
+  return isAligned ? (limit.per as number) : undefined
 }

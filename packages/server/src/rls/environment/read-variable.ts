@@ -13,7 +13,7 @@ const durationsMs = new Map([
 ])
 
 export function refused(name: string, value: string, allowed: string): Error {
-  const shown = /AUTH|URL|PASSWORD/.test(name) ? 'its value' : JSON.stringify(value)
+  const shown = /AUTH|URL|PASSWORD|TOKEN$/.test(name) ? 'its value' : JSON.stringify(value)
   return new Error(`${name}: ${shown} is not allowed; allowed: ${allowed}`)
 }
 

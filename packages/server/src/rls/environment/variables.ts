@@ -225,6 +225,26 @@ const own: Readonly<Record<string, Variable>> = {
   TIDEGATE_NODE: supported('Tidegate only: the name of this node in a fleet.'),
   TIDEGATE_REGION: supported('Tidegate only: the region of this node, for canaries.'),
   TIDEGATE_STATE_FILE: supported('Tidegate only: the last good files, to start without etcd.'),
+  TIDEGATE_ADMIN_PORT: supported(
+    'Tidegate only: the port of the [admin API](admin-api.md). Without it there is none.',
+  ),
+  TIDEGATE_ADMIN_HOST: supported(
+    'Tidegate only: its address. Default 127.0.0.1; others need TIDEGATE_ADMIN_TLS_CERT.',
+  ),
+  TIDEGATE_ADMIN_TOKEN: supported(
+    'Tidegate only: its first token, with the role `admin`: at least 32 characters.',
+  ),
+  TIDEGATE_ADMIN_TOKEN_FILE: supported('Tidegate only: the file of its first token.'),
+  TIDEGATE_ADMIN_TLS_CERT: supported('Tidegate only: its certificate chain, a PEM file.'),
+  TIDEGATE_ADMIN_TLS_KEY: supported('Tidegate only: the key of its certificate.'),
+  TIDEGATE_ADMIN_TLS_CA: supported('Tidegate only: asks clients for certificates of this CA.'),
+  TIDEGATE_ADMIN_CERTIFICATES: supported(
+    'Tidegate only: roles by names in certificates of clients, such as `ops.example=operate`.',
+  ),
+  TIDEGATE_ADMIN_HOSTS: supported('Tidegate only: its names in `Host`, separated by commas.'),
+  TIDEGATE_ADMIN_STATE: supported(
+    'Tidegate only: a file that keeps changes of this node over a restart.',
+  ),
 }
 
 export const variables: ReadonlyMap<string, Variable> = new Map([

@@ -2,18 +2,20 @@
 
 import type { Charging } from '../../limits/charging/charge-group.ts'
 import type { ChargeUse, PlannedCharge } from '../../limits/charging/charge-plan.ts'
-import { noOverrides, type Overrides } from '../../limits/compile/overrides.ts'
+import type { SwitchState } from '../../limits/live/live-entries.ts'
+import type { LiveRules } from '../../limits/live/live-rules.ts'
 import type { DescriptorNode } from '../config/descriptor-tree.ts'
 import { overrideRule, type RuleDefaults } from '../config/read-rule.ts'
 import type { RlsConfig } from '../config/rls-config.ts'
 import type { Rule } from '../config/rule.ts'
-import { unitOfCode } from '../config/units.ts'
+import { unitOfCode, unitOfLimit, windowMsOf } from '../config/units.ts'
 import {
   type Descriptor,
   InvalidRequest,
   type RateLimitRequest,
 } from '../wire/rate-limit-messages.ts'
 import { counterKey } from './counter-key.ts'
+import { descriptorBlock } from './envoy-limits.ts'
 import {
   checkRequest,
   type PlanItem,
@@ -43,6 +45,8 @@ interface Draft {
   readonly uses: ChargeUse<ShownLimit>[]
   /** Indexes of charges by their counter. */
   readonly places: Map<string, number>
+  /** The switch of operators. */
+  readonly state: SwitchState
   isLasting: boolean
 }
 
@@ -51,23 +55,20 @@ const REQUESTED_LIMITS_MAX = 10_000
 
 const withoutRule: PlanItem = { uses: [], isRefused: false, metadata: undefined }
 
+const blockedItem: PlanItem = { ...withoutRule, isRefused: true }
+
 export class EnvoyPlanner implements RlsPlanner {
   readonly #config: RlsConfig
   readonly #stats: Stats
   readonly #settings: EnvoyPlanSettings
-  readonly #overrides: Overrides
+  readonly #live: LiveRules | undefined
   readonly #requested = new Map<string, Rule>()
 
-  constructor(
-    config: RlsConfig,
-    stats: Stats,
-    settings: EnvoyPlanSettings,
-    overrides: Overrides = noOverrides,
-  ) {
+  constructor(config: RlsConfig, stats: Stats, settings: EnvoyPlanSettings, live?: LiveRules) {
     this.#config = config
     this.#stats = stats
     this.#settings = settings
-    this.#overrides = overrides
+    this.#live = live
   }
 
   plan(request: RateLimitRequest): RlsPlan {
@@ -75,9 +76,14 @@ export class EnvoyPlanner implements RlsPlanner {
     const root = this.#config.domains.get(request.domain)
     const matches = request.descriptors.map((descriptor) => this.#match(root, descriptor, request))
     const replaced = new Set(matches.flatMap((match) => match?.rule.replaces ?? []))
-    const draft: Draft = { charges: [], uses: [], places: new Map(), isLasting: true }
+    const draft = this.#draft()
     const items = request.descriptors.map((descriptor, at): PlanItem => {
       const match = matches[at]
+      if (this.#isBlocked(request, descriptor, match?.path)) {
+        draft.isLasting = false
+        return blockedItem
+      }
+      if (draft.state === 'off') return withoutRule
       if (match === undefined || replaced.has(match.rule.limitName)) return withoutRule
       const use = this.#use(match, descriptor, request, draft)
       draft.uses.push(use)
@@ -85,6 +91,25 @@ export class EnvoyPlanner implements RlsPlanner {
     })
     const { charges, uses, isLasting } = draft
     return { request, items, charges, uses, isLasting, isDomainKnown: root !== undefined }
+  }
+
+  #isBlocked(
+    { domain }: RateLimitRequest,
+    { entries }: Descriptor,
+    path: readonly DescriptorNode[] = [],
+  ): boolean {
+    const live = this.#live
+    if (live === undefined || !live.hasBlocks) return false
+    const counter = { keyPrefix: this.#settings.keyPrefix, domain, entries, path }
+    return descriptorBlock(live, counter) !== undefined
+  }
+
+  /** While the switch is not on, or lifts blocks, its end changes plans. */
+  #draft(): Draft {
+    const live = this.#live
+    const state = live?.state ?? 'on'
+    const isLasting = state === 'on' && live?.areBlocksLifted !== true
+    return { charges: [], uses: [], places: new Map(), state, isLasting }
   }
 
   #match(
@@ -149,20 +174,22 @@ export class EnvoyPlanner implements RlsPlanner {
     }
     const { compiled, windowMs, onStoreError } = counted
     const key = counterKey(this.#settings.keyPrefix, request.domain, entries, path)
-    const limit = compiled.limitFor(key, '', this.#overrides)
-    const isOverridden = limit !== compiled.base
-    draft.isLasting &&= !isOverridden
+    const override = this.#live?.overrideFor(request.domain, key)
+    const limit = override ?? compiled.base
+    draft.isLasting &&= override === undefined
     const charge: PlannedCharge = {
       ...compiled.chargeOf(key, units, limit),
+      isShadow: compiled.isShadow || draft.state === 'shadow',
       isQuota: compiled.isQuota || this.#settings.isQuotaMode,
       isNegative: isNegativeHits,
     }
     const currentLimit = {
-      requestsPerUnit: isOverridden ? limit.limit : requestsPerUnit,
-      unit: unit.code,
+      requestsPerUnit: override?.limit ?? requestsPerUnit,
+      unit: override === undefined ? unit.code : unitOfLimit(override).code,
       name: limitName,
     }
-    const subject = { stats, currentLimit, windowMs, failsCall: onStoreError === 'error' }
+    const shownMs = override === undefined ? windowMs : windowMsOf(override)
+    const subject = { stats, currentLimit, windowMs: shownMs, failsCall: onStoreError === 'error' }
     return { subject, chargeAt: this.#add(charge, draft), units }
   }
 

@@ -9,7 +9,7 @@
 import type { Limit, MaybePromise } from 'tidegate'
 import type { ChargeUse, PlannedCharge } from '../../limits/charging/charge-plan.ts'
 import type { Enforcer, RequestCheck, RequestPlan } from '../../limits/enforcer.ts'
-import { type Unit, unitNamed, unitOfWindow, unknownUnit } from '../config/units.ts'
+import { unitOfLimit, windowMsOf } from '../config/units.ts'
 import type { Descriptor, RateLimitRequest } from '../wire/rate-limit-messages.ts'
 import { descriptorFacts } from './descriptor-facts.ts'
 import {
@@ -99,21 +99,13 @@ export class PolicyPlanner implements RlsPlanner {
   #shownOf(name: string, limit: Limit): ShownLimit {
     const known = this.#shown.get(limit)
     if (known !== undefined) return known
-    const isFixed = limit.algorithm === 'fixedWindow' && typeof limit.per === 'number'
     const shown = {
       stats: this.#stats.of(METRICS_DOMAIN, [name]),
-      currentLimit: { requestsPerUnit: limit.limit, unit: unitOf(limit).code, name },
-      windowMs: isFixed ? (limit.per as number) : undefined,
+      currentLimit: { requestsPerUnit: limit.limit, unit: unitOfLimit(limit).code, name },
+      windowMs: windowMsOf(limit),
       failsCall: false,
     }
     this.#shown.set(limit, shown)
     return shown
   }
-}
-
-function unitOf(limit: Limit): Unit {
-  if (limit.algorithm === 'concurrency') return unknownUnit
-  if (limit.algorithm !== 'fixedWindow') return unitOfWindow(limit.perMs) ?? unknownUnit
-  const { per } = limit
-  return (typeof per === 'number' ? unitOfWindow(per) : unitNamed(per.unit)) ?? unknownUnit
 }

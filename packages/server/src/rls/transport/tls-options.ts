@@ -2,6 +2,7 @@
 
 import type { Server as NetServer } from 'node:net'
 import type { TLSSocket, Server as TlsServer } from 'node:tls'
+import { alternativeNames } from '../../config/alternative-names.ts'
 import { followTlsFiles, readTlsFiles } from '../../config/tls-files.ts'
 import type { TlsFiles } from '../rpc.ts'
 
@@ -21,8 +22,7 @@ export function tlsOptions(files: TlsFiles) {
 export function isNamed(socket: TLSSocket, names: readonly string[]): boolean {
   if (names.length === 0) return true
   const { subjectaltname = '' } = socket.getPeerCertificate()
-  const own = subjectaltname.split(', ').map((entry) => entry.slice(entry.indexOf(':') + 1))
-  return own.some((name) => names.includes(name))
+  return alternativeNames(subjectaltname).some((name) => names.includes(name))
 }
 
 /** Applies changes of the files to the next handshakes; returns a function that ends this. */

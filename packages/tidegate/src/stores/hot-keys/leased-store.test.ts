@@ -129,6 +129,26 @@ describe('a hot key', () => {
     expect(node.calls()).toBeLessThan(400)
   })
 
+  it('has leased units, which the store behind counts as used', async () => {
+    const limit = fixedWindow({ limit: 10_000_000, per: '1h' })
+    const inner = memoryStore()
+    const node = newNode(inner, limit)
+    const counter = { name: 'limit', limit, key: 'key' }
+    const leased = () => node.leased.capabilities.leasedOf?.(counter) ?? -1
+    const used = () => {
+      const [look] = inner.charge([{ ...counter, cost: 0 }], 'peek')
+      return 10_000_000 - (look?.remaining ?? 0)
+    }
+    expect(leased()).toBe(0)
+    let admitted = 0
+    for (let ms = 0; ms < 200; ms++) {
+      for (let call = 0; call < 20; call++) if (await node.check(() => undefined)) admitted++
+      await vi.advanceTimersByTimeAsync(1)
+    }
+    expect(leased()).toBeGreaterThan(0)
+    expect(used() - leased()).toBe(admitted)
+  })
+
   it('that is exhausted is denied without the store until it may be had again', async () => {
     const limit = fixedWindow({ limit: 10, per: '1m' })
     const node = newNode(memoryStore(), limit)

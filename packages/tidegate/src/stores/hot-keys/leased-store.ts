@@ -41,7 +41,10 @@ export class LeasedStore implements Store {
     this.#store = store
     this.#limits = new HotLimits(store, safely(observer))
     this.#groups = new LeasedGroups(store, this.#limits)
+    const { shardOf } = store.capabilities ?? {}
     this.capabilities = {
+      ...(shardOf === undefined ? undefined : { shardOf }),
+      leasedOf: ({ name, limit, key }) => this.#limits.of(name, limit).leased.leftOf(key),
       ready: async (timeoutMs) => store.capabilities?.ready?.(timeoutMs),
       hotKeys: () => {
         const nowMs = steadyClock.now()
