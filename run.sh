@@ -23,7 +23,7 @@ main() {
   [ $# -eq 0 ] || shift
   case $command in
     help | -h | --help) help ;;
-    serve) run_program examples/serve.ts "$@" ;;
+    serve) run_serve "$@" ;;
     demo) run_program examples/demo.ts "$@" ;;
     tidegate) run_program packages/server/src/main.ts "$@" ;;
     cluster-start | cluster-stop | cluster-status | cluster-demo | cluster-add-shard)
@@ -53,6 +53,8 @@ Usage: ./run.sh [COMMAND]
 
   serve           Run the gateway on port 8080 in front of a sample backend on 8081, until
                   Ctrl+C; the default command
+  serve --etcd    Run two gateways on 8080 and 8082 that follow one etcd, change a limit, and
+                  print when each of them had it
   demo            Start both, send 12 requests, of which 10 are allowed, and stop
   tidegate        Run the program itself: ./run.sh tidegate help
 
@@ -308,6 +310,18 @@ run_bench() {
   set_up
   ensure has_redis install_redis
   run_typescript bench/run.ts "$@"
+}
+
+run_serve() {
+  case ${1-} in
+    '') run_program examples/serve.ts ;;
+    --etcd)
+      ensure has_etcd install_etcd ||
+        die 'etcd was not found and could not be installed; set TIDEGATE_ETCD to its program'
+      run_program examples/fleet.ts
+      ;;
+    *) die "unknown option: $1; allowed: --etcd" ;;
+  esac
 }
 
 run_program() {

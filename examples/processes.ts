@@ -35,6 +35,11 @@ export function startGateway(
   return start(program, { ...environment, PORT: String(port) }, port, output)
 }
 
+/** A gateway with a policy file, which has the port. */
+export function startGatewayOf(file: string, port: number, output: Output): Promise<Running> {
+  return start(['packages/server/src/main.ts', 'gateway', '--config', file], {}, port, output)
+}
+
 /** The port itself, or any free port if it is in use. */
 export async function freePortNear(port: number): Promise<number> {
   for (const candidate of [port, 0]) {

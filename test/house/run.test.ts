@@ -48,6 +48,19 @@ describe('commands', () => {
     ])
   })
 
+  test('serve --etcd starts the demo of a fleet, with an etcd', () => {
+    sandbox.run(['build'])
+    sandbox.removeTool('etcdctl')
+    const refused = sandbox.run(['serve', '--etcd'], { failing: ['apt-get'] })
+    expect(refused.status).toBe(1)
+    expect(refused.stderr).toContain('run.sh: etcd was not found and could not be installed')
+    const { called } = sandbox.run(['serve', '--etcd'])
+    expect(called.at(-1)).toBe('node --disable-warning=ExperimentalWarning examples/fleet.ts')
+    const unknown = sandbox.run(['serve', '--consul'])
+    expect(unknown).toMatchObject({ status: 1, called: [] })
+    expect(unknown.stderr).toContain('unknown option: --consul; allowed: --etcd')
+  })
+
   test('an unknown command is refused with the help', () => {
     const { status, stderr, called } = sandbox.run(['tset'])
     expect({ status, called }).toEqual({ status: 2, called: [] })

@@ -1,6 +1,7 @@
 /** Faults of etcd, each with its end. */
 
 import { join } from 'node:path'
+import { expect } from 'vitest'
 import type { FaultProxy } from '../../support/faults/fault-proxy.ts'
 import type { EtcdCluster, EtcdOptions } from '../../support/servers/etcd/etcd.ts'
 
@@ -21,6 +22,14 @@ export interface EtcdFault {
 
 const three = { members: 3 }
 export const ROOT_PASSWORD = 'secret'
+
+/** The user of the node, with a role for everything. */
+export const NODE_USER = 'tidegate'
+const withUsers = { members: 3, rootPassword: ROOT_PASSWORD }
+
+/** Each write of a megabyte, so that a small quota is used up after a few. */
+const FILLING = Buffer.alloc(1024 ** 2, 'x').toString('base64')
+const FILLINGS_MAX = 100
 
 export const etcdFaults: readonly EtcdFault[] = [
   {
@@ -78,21 +87,50 @@ export const etcdFaults: readonly EtcdFault[] = [
       await Promise.all(proxies.map((proxy) => proxy.cut()))
       await publish(1_001)
       await publish(1_002)
-      const status = JSON.parse(await etcd.ctl('get', 'any', '-w', 'json')) as {
-        header: { revision: number }
-      }
-      await etcd.ctl('compact', String(status.header.revision))
+      await etcd.ctl('compact', String(await revisionOf(etcd)))
       return async () => {
         await Promise.all(proxies.map((proxy) => proxy.clear()))
       }
     },
   },
   {
-    name: 'the token has expired and the users are changed',
-    etcd: { members: 3, rootPassword: ROOT_PASSWORD, args: ['--auth-token-ttl', '1'] },
+    name: 'the token has expired',
+    etcd: { ...withUsers, args: ['--auth-token-ttl', '1'] },
+    async begin({ proxies }) {
+      // A token expires when it is not used for its time, as while the node is cut off.
+      await Promise.all(proxies.map((proxy) => proxy.set({ hang: true })))
+      return async () => {
+        await Promise.all(proxies.map((proxy) => proxy.clear()))
+      }
+    },
+  },
+  {
+    name: 'the users are changed, which ends every token',
+    etcd: withUsers,
     async begin({ etcd }) {
       await etcd.ctl('user', 'add', 'other:secret')
       return async () => undefined
+    },
+  },
+  {
+    name: 'the user of the node is deleted, and made again',
+    etcd: withUsers,
+    async begin({ etcd }) {
+      await etcd.ctl('user', 'delete', NODE_USER)
+      return () => addNodeUser(etcd)
+    },
+  },
+  {
+    name: 'the disk of etcd is full',
+    etcd: { members: 1, args: ['--quota-backend-bytes', String(16 * 1024 ** 2)] },
+    async begin({ etcd, publish }) {
+      await fill(etcd)
+      await expect(publish(1_005)).rejects.toMatchObject({ code: 'full' })
+      return async () => {
+        await etcd.ctl('compact', String(await revisionOf(etcd)))
+        await etcd.ctl('defrag')
+        await etcd.ctl('alarm', 'disarm')
+      }
     },
   },
   {
@@ -107,3 +145,26 @@ export const etcdFaults: readonly EtcdFault[] = [
     },
   },
 ]
+
+/** Makes the user of the node. */
+export async function addNodeUser(etcd: EtcdCluster): Promise<void> {
+  await etcd.ctl('user', 'add', `${NODE_USER}:${ROOT_PASSWORD}`)
+  await etcd.ctl('user', 'grant-role', NODE_USER, 'root')
+}
+
+async function revisionOf(etcd: EtcdCluster): Promise<number> {
+  const text = await etcd.ctl('get', 'any', '-w', 'json')
+  return (JSON.parse(text) as { header: { revision: number } }).header.revision
+}
+
+/** Writes until etcd refuses to, which is its alarm NOSPACE. */
+async function fill({ endpoints }: EtcdCluster): Promise<void> {
+  const body = JSON.stringify({ key: Buffer.from('filling').toString('base64'), value: FILLING })
+  for (let count = 0; count < FILLINGS_MAX; count++) {
+    const response = await fetch(`${endpoints[0]}/v3/kv/put`, { method: 'POST', body })
+    const text = await response.text()
+    if (text.includes('space exceeded')) return
+    if (response.status !== 200) throw new Error(text)
+  }
+  throw new Error('etcd has no quota')
+}

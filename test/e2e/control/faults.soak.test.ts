@@ -7,7 +7,7 @@ import { Versions } from '../../../packages/server/src/control/versions/versions
 import { startFaultProxy } from '../../support/faults/fault-proxy.ts'
 import { isEtcdMissing, startEtcd } from '../../support/servers/etcd/etcd.ts'
 import { until } from '../../support/servers/until.ts'
-import { type EtcdFault, etcdFaults, ROOT_PASSWORD } from './etcd-faults.ts'
+import { addNodeUser, type EtcdFault, etcdFaults, NODE_USER, ROOT_PASSWORD } from './etcd-faults.ts'
 import { change, type FleetNode, newPrefix, policyOf, startNode } from './fleet-node.ts'
 
 /** Longer than two looks, so that the node has noticed the fault. */
@@ -49,6 +49,7 @@ async function started({ etcd: options }: EtcdFault) {
   const proxies = await Promise.all(etcd.members.map(({ port }) => startFaultProxy({ port })))
   onTestFinished(async () => void (await Promise.all(proxies.map((proxy) => proxy.stop()))))
   const hasUsers = options.rootPassword !== undefined
+  if (hasUsers) await addNodeUser(etcd)
   const access = hasUsers ? { user: 'root', password: ROOT_PASSWORD } : {}
   const prefix = newPrefix()
   const store = new EtcdKeyValue({ endpoints: etcd.endpoints, prefix, ...access })
@@ -58,7 +59,7 @@ async function started({ etcd: options }: EtcdFault) {
   const node = await startNode('a', {
     endpoints: proxies.map(({ port }) => `http://127.0.0.1:${port}`),
     prefix,
-    ...(hasUsers && { etcd: { user: 'root', password: { env: 'TIDEGATE_TEST_PASSWORD' } } }),
+    ...(hasUsers && { etcd: { user: NODE_USER, password: { env: 'TIDEGATE_TEST_PASSWORD' } } }),
     environment: { TIDEGATE_TEST_PASSWORD: ROOT_PASSWORD },
   })
   return { place: { etcd, proxies, publish }, node }

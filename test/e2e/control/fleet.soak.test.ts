@@ -26,8 +26,6 @@ const SLOW_MS = 600_000
 describe.skipIf(isEtcdMissing())('a fleet', () => {
   test('has each change within a second', { timeout: SLOW_MS }, async () => {
     const { options, versions } = await fleet()
-    // A node that has just read a version has its worker, as one that has run for seconds has.
-    await versions.publish(policyOf(1), change)
     const names = Array.from({ length: NODES }, (_, at) => `node-${at}`)
     const nodes = await Promise.all(names.map((name) => startNode(name, options)))
     const takenMs: number[] = []
@@ -38,11 +36,13 @@ describe.skipIf(isEtcdMissing())('a fleet', () => {
       takenMs.push(performance.now() - publishedAt)
     }
     for (const node of nodes) expect(node.process.output()).not.toContain('refused')
+    const [first = 0] = takenMs
     takenMs.sort((one, other) => one - other)
     const [median, p99, worst] = [0.5, 0.99, 1].map((share) =>
       Math.round(takenMs[Math.ceil(share * PUBLISHES) - 1] ?? 0),
     )
-    console.info(`live on ${NODES} nodes: median ${median} ms, p99 ${p99} ms, worst ${worst} ms`)
+    const figures = `first ${Math.round(first)} ms, median ${median} ms, p99 ${p99} ms`
+    console.info(`live on ${NODES} nodes: ${figures}, worst ${worst} ms`)
     expect(p99).toBeLessThan(1_000)
   })
 
