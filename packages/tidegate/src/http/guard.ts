@@ -74,17 +74,26 @@ export function createGuard<Request>(
     if (ip === undefined && source.hasAddress?.(request) === false) throw withoutAddress()
     return ip ?? UNKNOWN_KEY
   }
-  const charge = (request: Request, keys: Keys, units: number) => {
+  const mayRefund = settings.refundsFailed || settings.refundsSuccessful
+  const charge = (
+    request: Request,
+    keys: Keys,
+    units: number,
+  ): MaybePromise<GuardOutcome | undefined> => {
     const call = { cost: units, context: request }
+    const refund = mayRefund ? () => limiter.refund(keys, units, { context: request }) : undefined
     // Another copy of the library, or an object of the application, has `evaluate` only.
     const evaluation: MaybePromise<Evaluation<Decision>> =
       limiter instanceof StoreLimiter
         ? limiter.evaluateNow(keys, call)
         : limiter.evaluate(keys, call)
-    const refund = () => limiter.refund(keys, units, { context: request })
-    return after(evaluation, (one) => outcomeOf(one, settings, refund))
+    if (!isPromise(evaluation)) return outcomeOf(evaluation, settings, refund)
+    return Promise.resolve(evaluation).then((one) => outcomeOf(one, settings, refund))
   }
+  const isByIp = key === undefined && !limiter.layered
   const evaluate = (request: Request) => {
+    // Most guards. An address is never too long for a key.
+    if (isByIp && typeof cost === 'number') return charge(request, fallbackKey(request), cost)
     const ip = () => fallbackKey(request)
     return after(key?.(request, ip), (found) =>
       after(shortened(keysOf(found, limiter, ip)), (keys) =>
@@ -159,21 +168,30 @@ function withoutAddress(): TidegateError {
 
 function outcomeOf(
   evaluation: Evaluation<Decision>,
-  { headers, clock, refundsFailed, refundsSuccessful }: GuardSettings<never>,
-  refund: () => Promise<unknown>,
+  settings: GuardSettings<never>,
+  refund: (() => Promise<unknown>) | undefined,
 ): GuardOutcome {
   const { decision } = evaluation
-  // If the store did not answer, nothing was charged that could be given back.
-  const isKnown = decision.degraded === null || decision.degraded.reason === 'unconfirmed'
-  const isCharged = decision.allowed && isKnown
-  const settle = (status: number) => {
-    // The response is sent. If the refund fails, the client has fewer units for a while.
-    if (status >= 400 ? refundsFailed : refundsSuccessful) refund().catch(() => undefined)
-  }
+  const { headers, clock } = settings
   return {
     decision,
     problem: decision.allowed ? undefined : problemOf(evaluation),
     writeHead: (head) => writeHeaders(head, evaluation, headers, clock.now()),
-    settle: isCharged && (refundsFailed || refundsSuccessful) ? settle : undefined,
+    settle: refund && isCharged(decision) ? settleBy(refund, settings) : undefined,
+  }
+}
+
+/** If the store did not answer, nothing was charged that could be given back. */
+function isCharged({ allowed, degraded }: Decision): boolean {
+  return allowed && (degraded === null || degraded.reason === 'unconfirmed')
+}
+
+function settleBy(
+  refund: () => Promise<unknown>,
+  { refundsFailed, refundsSuccessful }: GuardSettings<never>,
+) {
+  return (status: number) => {
+    // The response is sent. If the refund fails, the client has fewer units for a while.
+    if (status >= 400 ? refundsFailed : refundsSuccessful) refund().catch(() => undefined)
   }
 }

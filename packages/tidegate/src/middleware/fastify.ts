@@ -16,6 +16,7 @@ import {
   type MaybePromise,
   ofStore,
 } from '../http/guard-options.ts'
+import type { ResponseHead } from '../http/headers.ts'
 import { errorOf, settleWhenSent, whenKnown } from '../http/node-adapter.ts'
 import { PROBLEM_CONTENT_TYPE, type Problem } from '../http/problem.ts'
 
@@ -96,16 +97,29 @@ function evaluate(
   const { guard, handler } = route
   const apply = (outcome: GuardOutcome | undefined): Denial | undefined => {
     if (outcome === undefined || reply.sent) return undefined
-    outcome.writeHead({
-      getHeader: (name) => reply.getHeader(name),
-      setHeader: (name, value) => reply.header(name, value),
-    })
+    outcome.writeHead(new ReplyHead(reply))
     settleWhenSent(outcome, reply.raw)
     const { problem, decision } = outcome
     return problem === undefined ? undefined : { problem, decision, handler }
   }
   const outcome = guard.evaluate(request)
   return outcome instanceof Promise ? outcome.then(apply) : apply(outcome)
+}
+
+class ReplyHead implements ResponseHead {
+  readonly #reply: FastifyReply
+
+  constructor(reply: FastifyReply) {
+    this.#reply = reply
+  }
+
+  getHeader(name: string) {
+    return this.#reply.getHeader(name)
+  }
+
+  setHeader(name: string, value: string): void {
+    this.#reply.header(name, value)
+  }
 }
 
 async function deny(
