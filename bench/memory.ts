@@ -19,7 +19,8 @@ export const part: Part = {
     "against rate-limiter-flexible's `RateLimiterMemory`, which has no synchronous call. Three " +
     'situations: a flood, where 90 of 100 calls for a key are denied; a mix, where half of ' +
     'them are; and a limit so high that none is. And the mix once more by sliding logs, which ' +
-    "is what NestJS's `ThrottlerStorageService` keeps: ours against that.",
+    "is what NestJS's `ThrottlerStorageService` keeps: ours against that. `evaluate`, which " +
+    'every middleware calls, is compared with `check`.',
   async run(run) {
     run.uses('rate-limiter-flexible', packageVersion('rate-limiter-flexible') ?? 'unknown')
     const found: Found[] = []
@@ -27,12 +28,13 @@ export const part: Part = {
       const figures = await inProcess(run, situation)
       found.push({ situation, figures })
       for (const { name, ours, aim } of calls) compare(run, { situation, figures }, name, ours, aim)
+      compareEvaluate(run, { situation, figures })
     }
     report(run, found)
     await compareLogs(run)
     run.note(
       'The floor is what no limiter can do without: reading the clock and finding the key. ' +
-        'Where nothing is denied, that alone is most of a decision, and no limiter can be faster.',
+        'If nothing is denied, that alone is most of a decision, and no limiter can be faster.',
     )
   },
 }
@@ -76,9 +78,12 @@ const logs: Situation = {
 const PEER = 'rate-limiter-flexible'
 const FLOOR = 'the floor'
 
+const CHECK = 'Tidegate check'
+const EVALUATE = 'Tidegate evaluate'
+
 const calls = [
   { name: 'sync', ours: 'Tidegate checkSync', aim: 5 },
-  { name: 'async', ours: 'Tidegate check', aim: 2 },
+  { name: 'async', ours: CHECK, aim: 2 },
 ] as const
 
 /** Runs fewer rounds, because every call of the peer goes through all hits of its key. */
@@ -140,13 +145,27 @@ function compare(
   })
 }
 
+/** Middlewares call `evaluate`, so it must not miss the fast path of `check`. */
+function compareEvaluate(run: Run, { situation, figures }: Found): void {
+  run.compared({
+    name: `memory-${situation.name}-evaluate`,
+    what: situation.title,
+    ours: EVALUATE,
+    peer: CHECK,
+    unit: 'decisions per second',
+    rounds: roundsOf(figures, EVALUATE, CHECK),
+    aim: 0.8,
+    reason: '`evaluate` also returns the limits that applied, which takes three more objects.',
+  })
+}
+
 function roundsOf(figures: Figures, ours: string, peer: string) {
   const peers = figures[peer] ?? []
   return (figures[ours] ?? []).map((own, at) => ({ ours: own, peer: peers[at] ?? Number.NaN }))
 }
 
 function report(run: Run, found: readonly Found[]): void {
-  const names = [...calls.map(({ ours }) => ours), PEER, FLOOR]
+  const names = [...calls.map(({ ours }) => ours), EVALUATE, PEER, FLOOR]
   const isOurs = (name: string) => name.startsWith('Tidegate')
   const perSecond = ({ figures }: Found, name: string) => median(figures[name] ?? [])
   run.table({

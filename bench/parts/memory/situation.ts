@@ -26,7 +26,7 @@ const keyAt = (call: number) => keys[call % keys.length] as string
 
 const tell = (message: MemoryMessage) => process.send?.(message)
 const peer = plan.throttler === undefined ? flexible(plan) : await throttler(plan, plan.throttler)
-const contenders = [sync(plan), async(plan), peer, floor()]
+const contenders = [sync(plan), async(plan), evaluate(plan), peer, floor()]
 const progress = (text: string) => void tell({ progress: text })
 const figures = await takeTurns({ progress }, `limit ${plan.limit}`, contenders, plan.rounds)
 tell({ figures: Object.fromEntries(figures) })
@@ -56,6 +56,17 @@ function async(plan: MemoryPlan): Contender<number> {
     })
   }
   return { name: 'Tidegate check', run }
+}
+
+/** The call of every middleware: the decision, and the limits that applied. */
+function evaluate(plan: MemoryPlan): Contender<number> {
+  const run = () => {
+    const limiter = newLimiter(plan)
+    return timed(async () => {
+      for (let at = 0; at < decisions; at++) await limiter.evaluate(keyAt(at))
+    })
+  }
+  return { name: 'Tidegate evaluate', run }
 }
 
 function flexible({ limit }: MemoryPlan): Contender<number> {

@@ -1,16 +1,16 @@
 /** The decisions of the engine: plain values. A denial is a value, never an error. */
 
 /**
- * What a limit declares for when its store does not answer: admit; refuse with 503; or enforce this
- * process's share of the limit in memory.
+ * The outcomes that a limit can declare for a store that does not answer: admit; refuse with 503;
+ * or enforce this process's share of the limit in memory.
  */
 export const failureModes = ['open', 'closed', 'local'] as const
 
 export type FailureMode = (typeof failureModes)[number]
 
 /**
- * What a limit declares for when its store answers but cannot judge a call in time: refuse with
- * 503; enforce this process's share of the limit in memory; or admit.
+ * The outcomes that a limit can declare for a store that answers but cannot decide a call in time:
+ * refuse with 503; enforce this process's share of the limit in memory; or admit.
  */
 export const overloadModes = ['shed', 'local', 'open'] as const
 
@@ -45,7 +45,7 @@ export type DecisionSource = 'store' | 'lease' | 'cache' | 'fallback'
 export interface Decision {
   /** Whether the caller may go on. */
   readonly allowed: boolean
-  /** The most units that can be had at once: what the client was promised. */
+  /** Capacity: the largest cost that can be granted at once. */
   readonly limit: number
   /** Whole units that are left after this decision. */
   readonly remaining: number
@@ -64,7 +64,7 @@ export interface Decision {
 export interface LayeredDecision<Name extends string = string> extends Decision {
   /** Each limit's own result. */
   readonly limits: Readonly<Record<Name, Decision>>
-  /** The limits that said no, in the order in which they were declared. */
+  /** The limits that denied, in the order in which they were declared. */
   readonly violated: readonly Name[]
 }
 

@@ -1,4 +1,4 @@
-/** What stores and middlewares are tested with. Needs vitest, which the library itself does not. */
+/** Test suites for stores and middlewares. Needs vitest, which the library itself does not. */
 
 export { middlewareContract } from './http/contract/middleware-contract.ts'
 export { type MakeStore, storeContract } from './stores/contract/store-contract.ts'

@@ -38,7 +38,7 @@ export interface Fleet {
   close(): Promise<void>
 }
 
-/** Between looks at the reports of the nodes. */
+/** Between two polls of the reports of the nodes. */
 const POLL_MS = 50
 
 /** Throws SettingError if the file or the environment is not valid, or names no store. */

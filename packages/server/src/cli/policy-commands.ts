@@ -29,8 +29,8 @@ import { INSTANCE_VARIABLE, isWorker, leaveSupervisor, superviseWorkers } from '
 /** More than any machine has cores for. */
 const WORKERS_MAX = 256
 
-const SIGNALS = `SIGTERM and Ctrl+C finish open requests first. With --workers, SIGHUP restarts
-the processes one by one.
+const SIGNALS = `SIGTERM and Ctrl+C finish open requests first. With --workers, SIGHUP restarts the
+processes one by one.
 `
 
 export const gatewayCommand: Command = {
@@ -48,7 +48,8 @@ valid change applies within a second, an invalid one is refused with its problem
   --workers N     The number of processes that share the port. They need a shared store
 ${sourceHelp}
 TIDEGATE_ENABLED=0 admits everything, with a policy file as well (RATE_LIMIT_ENABLED is its older
-name). ${SIGNALS}`,
+name).
+${SIGNALS}`,
   run: (args, terminal) =>
     run(args, terminal, ({ policy }, gateway) => {
       if (policy.value.document.rateLimitService !== undefined) {
@@ -72,7 +73,8 @@ tidegate gateway.
   --config FILE   The policy
   --workers N     The number of processes that share the ports. They need a shared store
 ${sourceHelp}
-TIDEGATE_ENABLED=0 admits everything. ${SIGNALS}`,
+TIDEGATE_ENABLED=0 admits everything.
+${SIGNALS}`,
   run: (args, terminal) =>
     run(args, terminal, (config, gateway) => {
       if (config.source === undefined) throw new UsageError('--config FILE is missing')

@@ -96,7 +96,7 @@ SIGTERM and Ctrl+C report unhealthy first, then finish open calls.
   },
 }
 
-/** Logs as LOG_LEVEL and LOG_FORMAT say. Returns the emitter of the service. */
+/** Logs by LOG_LEVEL and LOG_FORMAT. Returns the emitter of the service. */
 function logTo(terminal: Terminal, settings: RlsSettings, notes: readonly string[]): Emit {
   const { logLevel: level, logFormat: format } = settings
   const write = (text: string) => terminal.stderr(text)

@@ -55,7 +55,7 @@ const peek = z.boolean().default(false).describe('Decides without charging.')
 export const checkByRequest = z
   .strictObject({
     request,
-    cost: cost.optional().describe('Instead of what the limits say it costs; 0 only looks.'),
+    cost: cost.optional().describe('Replaces the cost that the limits declare; 0 changes nothing.'),
     peek,
   })
   .describe('Evaluated by all limits that match, as in the gateway.')
@@ -63,11 +63,11 @@ export const checkByRequest = z
 export const checkByNames = z
   .strictObject({
     limits: z.array(named).min(1).max(64).describe('All are charged, or none.'),
-    cost: cost.default(1).describe('0 only looks.'),
+    cost: cost.default(1).describe('Units to charge; 0 changes nothing.'),
     tier: text(64).optional().describe('The tier of the caller.'),
     peek,
   })
-  .describe('Evaluated by these limits, whatever they match.')
+  .describe('Evaluated by these limits; their `match` is ignored.')
 
 /** Either a request, for the limits that match it, or limits by their names. */
 export const check = z.union([checkByRequest, checkByNames])
@@ -77,14 +77,14 @@ export type Check = z.output<typeof check>
 const degraded = z
   .object({ reason: z.string(), mode: z.enum(['open', 'closed', 'local', 'shed']) })
   .nullable()
-  .describe('Where the store did not answer: why, and by which declared mode it was decided.')
+  .describe('If the store did not answer: the reason, and the declared mode that decided.')
 
 const decision = {
   allowed: z.boolean(),
-  limit: z.int().describe('The most units that can be had at once.'),
+  limit: z.int().describe('Capacity: the largest cost that can be granted at once.'),
   remaining: z.int().describe('Units that are left.'),
-  retryAfterMs: z.number().nullable().describe('When to come back; null: no wait ever admits.'),
-  resetAfterMs: z.number().nullable().describe('When nothing is used any more.'),
+  retryAfterMs: z.number().nullable().describe('The wait that admits; null if no wait ever does.'),
+  resetAfterMs: z.number().nullable().describe('The time until no unit is used any more.'),
   degraded,
 }
 
@@ -94,10 +94,10 @@ export const checkResult = z
   .object({
     outcome: z.enum(['admitted', 'denied', 'unavailable', 'missing-key', 'forbidden', 'blocked']),
     allowed: z.boolean(),
-    refusedBy: z.string().nullable().describe('The limit that said no.'),
+    refusedBy: z.string().nullable().describe('The limit that denied.'),
     decision: z.object(decision).nullable().describe('Of the most restrictive limit.'),
     limits: z.array(limitResult).describe('Each limit that applied.'),
-    shadowed: z.array(limitResult).describe('What limits in shadow mode would have said.'),
+    shadowed: z.array(limitResult).describe('The results of limits in shadow mode.'),
   })
   .describe('The decision.')
 

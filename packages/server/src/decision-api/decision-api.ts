@@ -27,7 +27,7 @@ export interface DecisionApiOptions {
   readonly version: string
   /** Counts wrong tokens by the address of the client. */
   readonly failures: FailedAttempts
-  /** Bits of an IPv6 address by which clients are told apart. */
+  /** Bits of an IPv6 address that distinguish clients. */
   readonly ipv6Prefix: number
   /** The controller of this process. */
   readonly overload: Overload

@@ -56,7 +56,7 @@ const forbidden: CheckResult = {
 }
 
 async function resultOf(found: RequestOutcome): Promise<CheckResult> {
-  // The client has no way to release slots later; the result says whether there was one.
+  // The client cannot release slots later; the result reports only if one was free.
   found.release?.()
   await found.shadowing
   const { evaluation, outcome, refusedBy, shadowed } = found

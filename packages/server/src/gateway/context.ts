@@ -13,7 +13,7 @@ export interface ContextKey<T> {
   readonly initial: T
 }
 
-/** What every request begins with. */
+/** The values that every request begins with. */
 const initialValues: unknown[] = []
 
 export function createContextKey<T>(initial: T): ContextKey<T> {

@@ -58,13 +58,8 @@ const degradedNames: ReadonlySet<string> = new Set(['x-ratelimit-status', 'x-rat
 
 /** Matches `RateLimit`, `X-RateLimit-Limit`, `Retry-After`, `Cache-Control` and similar names. */
 function isWrittenByLibrary(name: string): boolean {
-  const first = name.charCodeAt(0)
-  return (first === R || first === X || first === C) && /^(x-)?r|^cache-control$/.test(name)
+  return name.startsWith('r') || name.startsWith('x-r') || name === 'cache-control'
 }
-
-const R = 0x72
-const X = 0x78
-const C = 0x63
 
 /** The library writes few names. Kept as constants, they are compared by address. */
 const lowerCased = new Map<string, string>()

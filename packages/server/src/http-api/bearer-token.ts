@@ -4,7 +4,7 @@ import { createHash, timingSafeEqual } from 'node:crypto'
 
 /**
  * Returns a check of the `Authorization` header. It compares digests, which have one length, in
- * constant time, so that its duration says nothing about the token.
+ * constant time, so that its duration reveals nothing about the token.
  */
 export function bearerCheck(token: string): (header: string | undefined) => boolean {
   const digest = (text: string) => createHash('sha256').update(text).digest()

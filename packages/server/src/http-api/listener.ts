@@ -21,7 +21,7 @@ const HEADER_BYTES_MAX = 8_192
 /** How late the two timeouts above may be noticed. The default of Node is 30 s. */
 const CHECK_INTERVAL_MS = 1_000
 
-/** Without a byte in either direction. No handler takes that long, so the client has gone. */
+/** Without a byte in either direction. No handler takes that long: the client has disconnected. */
 const IDLE_MS_MAX = 30_000
 
 /** Envoy, probes and scrapers are few; each has a handful of connections. One address gets half. */

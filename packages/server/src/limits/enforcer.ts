@@ -69,7 +69,7 @@ export interface Enforcer {
   close(): void
 }
 
-/** What differs from the policy for a request. */
+/** Differences from the policy for one request. */
 export interface RequestCheck {
   /** Units to charge instead of the costs in the policy; 0 charges nothing. Slots take one. */
   readonly cost?: number | undefined
@@ -81,7 +81,7 @@ export interface RequestCheck {
   readonly isAddressChecked?: boolean
 }
 
-/** What counters are found and changed by, for operators. */
+/** Identifies the counters that an operator reads or changes. */
 export interface RulesInForce {
   readonly limits: LimitSet
   readonly overrides: Overrides

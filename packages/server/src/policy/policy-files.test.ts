@@ -205,7 +205,7 @@ describe('a policy file', () => {
     await refused(`${upstreams}limits:\n`, 2)
     await refused(`${upstreams}limits:\n${line('a')}${line('b').trimEnd()}`, 3)
     expect(refusals.map((text) => text.replace(file, ''))).toEqual([
-      ':1:1 limits: is missing; allowed: a list of limits. To limit nothing, say limits: []',
+      ':1:1 limits: is missing; allowed: a list of limits. To limit nothing, write limits: []',
       ':2:8 limits: null is not allowed; allowed: a list',
       ':1:1 may be cut off: it does not end with a newline, as the policy before it did',
     ])

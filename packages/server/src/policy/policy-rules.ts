@@ -158,7 +158,7 @@ function* keyIssues(
   }
 }
 
-/** True if only descriptors of Envoy have what the limit names. */
+/** True if only descriptors of Envoy have the facts that the limit names. */
 function isForEnvoy({ match, key }: LimitSection): boolean {
   const isMatched = match?.domain !== undefined || match?.descriptor !== undefined
   return isMatched || partsOf(key).some(isDescriptor)

@@ -56,7 +56,7 @@ limits:
   it('that limits nothing has to say so', () => {
     const lack =
       'tidegate.yaml:1:1 limits: is missing; ' +
-      'allowed: a list of limits. To limit nothing, say limits: []'
+      'allowed: a list of limits. To limit nothing, write limits: []'
     expect(messages('upstreams: { api: { targets: ["http://127.0.0.1:1"] } }\n')).toEqual([lack])
     expect(messages('enabled: true\n')).toEqual([lack])
     expect(messages('enabled: false\n')).toEqual([])
@@ -298,22 +298,22 @@ describe('a mistake is told with its place, the value and what is allowed:', () 
     [
       limit('per: 60'),
       'tidegate.yaml:2:46 limits[0].per: 60 is not allowed; ' +
-        'allowed: a duration with its unit: say 60s or 60ms',
+        'allowed: a duration with its unit, such as 60s or 60ms',
     ],
     [
       limit('per: "60"'),
       'tidegate.yaml:2:46 limits[0].per: "60" is not allowed; ' +
-        'allowed: a duration with its unit: say 60s or 60ms',
+        'allowed: a duration with its unit, such as 60s or 60ms',
     ],
     [
       limit('algorithm: concurrency, ttl: 5000'),
-      'limits[0].ttl: 5000 is not allowed; allowed: a duration with its unit: ' +
-        'say 5000s or 5000ms',
+      'limits[0].ttl: 5000 is not allowed; allowed: a duration with its unit, ' +
+        'such as 5000s or 5000ms',
     ],
     [
       'gateway: { timeouts: { drain: 30 } }\n',
-      'gateway.timeouts.drain: 30 is not allowed; allowed: a duration with its unit: ' +
-        'say 30s or 30ms',
+      'gateway.timeouts.drain: 30 is not allowed; allowed: a duration with its unit, ' +
+        'such as 30s or 30ms',
     ],
     [
       'gateway: { timeouts: { drain: 0.5 } }\n',

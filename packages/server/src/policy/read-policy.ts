@@ -1,6 +1,6 @@
 /**
- * From the text of a policy file to the policy, or to what is wrong with it and where. It never
- * throws, whatever the text.
+ * From the text of a policy file to the policy, or to its problems with their lines. It never
+ * throws.
  */
 
 import { type Position, parseYaml } from '../config/yaml/yaml-text.ts'
@@ -99,13 +99,13 @@ function result(
 
 /**
  * The first half of a file that is being written, or that did not fit on the disk, is often a valid
- * policy, but one without limits. So a file that limits nothing has to say so.
+ * policy, but one without limits. So a file that limits nothing has to declare it.
  */
 function missingLimits(value: unknown): readonly PolicyIssue[] {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return []
   if (Object.hasOwn(value, 'limits')) return []
   if ('enabled' in value && value.enabled === false) return []
-  const text = 'is missing; allowed: a list of limits. To limit nothing, say limits: []'
+  const text = 'is missing; allowed: a list of limits. To limit nothing, write limits: []'
   return [{ path: ['limits'], text }]
 }
 
@@ -122,7 +122,7 @@ function parsed(value: unknown): {
   return { issues: [...issues, ...rest(value, issues)] }
 }
 
-/** What the rules say about the sections without a mistake, so that all is said at once. */
+/** The problems that the rules find in valid sections, so that all are reported together. */
 function rest(value: unknown, issues: readonly PolicyIssue[]): readonly PolicyIssue[] {
   if (typeof value !== 'object' || issues.length >= PROBLEMS_MAX) return []
   const broken = new Set(issues.map(({ path }) => String(path[0])))

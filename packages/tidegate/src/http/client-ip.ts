@@ -16,19 +16,19 @@ export interface ClientIpOptions {
    * middleware, the setting of its framework.
    */
   readonly trustProxy?: readonly string[] | number
-  /** IPv6 clients are told apart by this many bits. Default: 64, what one customer has at least. */
+  /** Bits of an IPv6 address that identify a client. Default: 64, the smallest customer network. */
   readonly ipv6Prefix?: number
 }
 
 /** Where the addresses are in a request. */
 export interface AddressSource<Request> {
-  /** The peer of the socket; undefined where it has none (a unix socket) or no more (closed). */
+  /** The peer of the socket; undefined for a unix socket and after the socket was closed. */
   remoteAddress(request: Request): string | undefined
   /** The `X-Forwarded-For` field, several joined by commas. */
   forwardedFor(request: Request): string | undefined
 }
 
-/** The client's address as a key; undefined where nothing tells it. */
+/** The client's address as a key; undefined if the request has none. */
 export type ClientIp<Request> = (request: Request) => string | undefined
 
 const IPV6_PREFIX_DEFAULT = 64
@@ -36,7 +36,7 @@ const IPV6_PREFIX_DEFAULT = 64
 /** Below this, a prefix would be that of a whole provider. */
 const IPV6_PREFIX_MIN = 32
 
-/** Real chains have a handful of proxies; a longer field is an attempt to make us read it. */
+/** Real chains have fewer than ten proxies; a longer field is an attack on the time to read it. */
 const HOPS_MAX = 32
 
 /** Picks the client out of the peer and the forwarded addresses, nearest first. */
@@ -68,7 +68,7 @@ function pickBy(trustProxy: readonly string[] | number, path: string): Pick {
   return hops === 0 ? (peer) => peer : afterHops(hops)
 }
 
-/** The nearest address that is none of our proxies; where all are, the furthest. */
+/** The nearest address that is not a trusted proxy; the furthest one if all are. */
 function firstOutside(trusted: IpNetworks): Pick {
   return (peer, forwarded) => {
     if (peer === undefined || !trusted.has(peer)) return peer

@@ -33,7 +33,7 @@ export function guardIp<Request>(
   })
   return (request) => {
     const trusted = source.trustedAddress?.(request)
-    // A framework passes on what is not an address; the peer of the socket is one.
+    // A framework also passes on texts that are not addresses; the peer of the socket is one.
     if (trusted !== undefined) return byFramework(trusted) ?? own(request)
     if (!isWarned && source.forwardedFor(request)) warn()
     return own(request)

@@ -1,6 +1,6 @@
 /**
- * The options that every middleware takes, and their one parsing: what comes out is complete and
- * frozen, and nothing of it is checked again per request.
+ * The options that every middleware takes. They are parsed once into complete, frozen settings, and
+ * not checked again per request.
  */
 
 import type { Limit } from '../algorithms/limit.ts'
@@ -15,21 +15,21 @@ import { checkBoolean, checkFunction, checkOneOf, checkOptions, checkWhole } fro
 import type { ClientIpOptions } from './client-ip.ts'
 import { type HeaderDialect, headerDialects } from './headers.ts'
 
-type MaybePromise<T> = T | Promise<T>
+export type MaybePromise<T> = T | Promise<T>
 
 type LimitOrRule<Request> = Limit | LimitRule<Request>
 
 /** A key for every limit, or one per limit of a layered limiter. */
 export type Keys = string | Readonly<Record<string, string>>
 
-/** What a `key` function may find: where it finds nothing, the client's IP is the key. */
+/** The result of a `key` function. If it finds no key, the client's IP is the key. */
 export type FoundKeys =
   | string
   | null
   | undefined
   | Readonly<Record<string, string | null | undefined>>
 
-/** What a guard needs of a limiter; every `Limiter` is one. */
+/** The methods of a limiter that a guard needs; every `Limiter` has them. */
 export interface GuardLimiter<Request> {
   readonly names: readonly string[]
   readonly layered: boolean
@@ -49,7 +49,7 @@ export interface GuardOptions<Request> extends ClientIpOptions, StoreOptions {
   readonly limiter?: GuardLimiter<Request>
   /** A limit, or a function of the key and the request that returns one. */
   readonly limit?: LimitOrRule<Request>
-  /** Several limits by name, judged together, all or nothing. */
+  /** Several limits by name, charged together, all or nothing. */
   readonly limits?: Readonly<Record<string, LimitOrRule<Request>>>
   /**
    * The name of `limit`, in headers and in shared stores. Default: `default`. With a `store`, which
@@ -63,13 +63,13 @@ export interface GuardOptions<Request> extends ClientIpOptions, StoreOptions {
   /** Where the counters of `limit` or `limits` are. Default: this process's memory. */
   readonly store?: NonNullable<LimiterOptions['store']>
   /**
-   * Whose counter. Default, and where it finds nothing: the client's IP, for every limit.
-   * `clientIp` tells that IP, for a key that is made of it and something else.
+   * Returns the key of the counter. Default, and if it finds none: the client's IP, for all limits.
+   * `clientIp` returns that IP, for a key that combines it with something else.
    */
   readonly key?: (request: Request, clientIp: () => string) => MaybePromise<FoundKeys>
   /** Units that a request costs. Default: 1. */
   readonly cost?: number | ((request: Request) => MaybePromise<number>)
-  /** Requests that are neither judged nor counted. */
+  /** Returns true for requests that are neither limited nor counted. */
   readonly skip?: (request: Request) => MaybePromise<boolean>
   /** Gives the cost back when the response was sent with a status of 400 or above. */
   readonly skipFailedRequests?: boolean
@@ -117,10 +117,10 @@ const known = [
 
 const limitOptions = ['limiter', 'limit', 'limits'] as const
 
-/** Where an option stands in messages. */
+/** The path of the options in messages. */
 export const OPTIONS_PATH = 'tidegate'
 
-/** The options that one middleware has beside those of all: functions, or one of several texts. */
+/** The additional options of one middleware: functions, or one of several texts. */
 export type OwnOptions = Readonly<Record<string, 'function' | readonly string[]>>
 
 /** Refuses unknown options, and invalid options of one middleware. */
@@ -159,7 +159,7 @@ export function parseGuardOptions<Request>(
   })
 }
 
-/** Whether any of the options that tell what to limit is there. */
+/** True if one of the options that name a limit is set. */
 export function hasLimit(options: Partial<Record<(typeof limitOptions)[number], unknown>>) {
   return limitOptions.some((name) => options[name] !== undefined)
 }
@@ -199,14 +199,14 @@ function limiterOf<Request>(
 
 /**
  * Two middlewares on one store must not share counters because neither has a name. The order in
- * which they are made may differ between processes, so only the parameters can tell them apart. A
- * function has none that are known.
+ * which they are made may differ between processes, so only the parameters distinguish them. The
+ * parameters of a function are unknown.
  */
 function nameOf<Request>(rule: LimitOrRule<Request>): string | undefined {
   return isLimit(rule) ? limitName(rule) : undefined
 }
 
-/** What is not a limit is for the limiter to refuse. */
+/** The limiter refuses values that are not limits. */
 function isLimit(rule: unknown): rule is Limit {
   return typeof rule === 'object' && rule !== null && 'algorithm' in rule
 }

@@ -33,6 +33,12 @@ function spy(names?: readonly string[]) {
   return { calls, limiter }
 }
 
+/** A promise of another library, such as a query builder. */
+function thenable<T>(value: T): Promise<T> {
+  const then = (resolve: (value: T) => void) => resolve(value)
+  return { then } as Promise<T>
+}
+
 async function keysFor(found: FoundKeys, names?: readonly string[]): Promise<unknown> {
   const { calls, limiter } = spy(names)
   await createGuard({ limiter, key: () => found }, source).evaluate({})
@@ -103,6 +109,28 @@ describe('a guard', () => {
     const request = { path: '/' }
     await createGuard<object>({ limiter, cost: async () => 7 }, source).evaluate(request)
     expect(calls[1]).toEqual({ cost: 7, context: request })
+  })
+
+  it.each([
+    ['one limit', { limit }],
+    ['several limits', { limits: { one: limit, other: limit } }],
+    ['functions that return values', { limit, skip: () => false, key: () => 'ada', cost: () => 1 }],
+  ])('decides without a promise in memory: %s', (_, options: GuardOptions<object>) => {
+    const guard = createGuard(options, source)
+    expect(guard.evaluate({})).toMatchObject({ decision: { allowed: true, remaining: 1 } })
+  })
+
+  it.each([
+    ['skip', { skip: async () => false }],
+    ['key', { key: async () => 'ada' }],
+    ['cost', { cost: async () => 1 }],
+    ['limit', { limit: async () => limit }],
+    ['a promise that is not of this realm', { key: () => thenable('ada') }],
+  ])('waits for a function that is asynchronous: %s', async (_, options: object) => {
+    const guard = createGuard<object>({ limit, ...options }, source)
+    const outcome = guard.evaluate({})
+    expect(outcome).toBeInstanceOf(Promise)
+    expect(await outcome).toMatchObject({ decision: { allowed: true, remaining: 1 } })
   })
 
   it('shares the counters of a limiter that is given to two', async () => {

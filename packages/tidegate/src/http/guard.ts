@@ -10,6 +10,7 @@ import type { Decision, LayeredDecision } from '../decision.ts'
 import { invalid, TidegateError } from '../errors.ts'
 import { isTooLong } from '../limiter/keys.ts'
 import type { Evaluation } from '../limiter/limiter.ts'
+import { StoreLimiter } from '../limiter/store-limiter.ts'
 import { type FrameworkAddressSource, guardIp } from './guard-ip.ts'
 import {
   type FoundKeys,
@@ -17,6 +18,7 @@ import {
   type GuardOptions,
   type GuardSettings,
   type Keys,
+  type MaybePromise,
   OPTIONS_PATH,
   type OwnOptions,
   parseGuardOptions,
@@ -26,8 +28,11 @@ import { type Problem, problemOf } from './problem.ts'
 
 export interface Guard<Request> {
   readonly limiter: GuardLimiter<Request>
-  /** Decides about a request and charges it; undefined if it is skipped. */
-  evaluate(request: Request): Promise<GuardOutcome | undefined>
+  /**
+   * Decides about a request and charges it; undefined if it is skipped. Returns a promise only if
+   * the store or a function of the options does. Throws, or rejects, if such a function does.
+   */
+  evaluate(request: Request): MaybePromise<GuardOutcome | undefined>
 }
 
 /** Layered if the guard's limiter is. */
@@ -69,21 +74,51 @@ export function createGuard<Request>(
     if (ip === undefined && source.hasAddress?.(request) === false) throw withoutAddress()
     return ip ?? UNKNOWN_KEY
   }
+  const mayRefund = settings.refundsFailed || settings.refundsSuccessful
+  const charge = (
+    request: Request,
+    keys: Keys,
+    units: number,
+  ): MaybePromise<GuardOutcome | undefined> => {
+    const call = { cost: units, context: request }
+    const refund = mayRefund ? () => limiter.refund(keys, units, { context: request }) : undefined
+    // Another copy of the library, or an object of the application, has `evaluate` only.
+    const evaluation: MaybePromise<Evaluation<Decision>> =
+      limiter instanceof StoreLimiter
+        ? limiter.evaluateNow(keys, call)
+        : limiter.evaluate(keys, call)
+    if (!isPromise(evaluation)) return outcomeOf(evaluation, settings, refund)
+    return Promise.resolve(evaluation).then((one) => outcomeOf(one, settings, refund))
+  }
+  const isByIp = key === undefined && !limiter.layered
+  const evaluate = (request: Request) => {
+    // Most guards. An address is never too long for a key.
+    if (isByIp && typeof cost === 'number') return charge(request, fallbackKey(request), cost)
+    const ip = () => fallbackKey(request)
+    return after(key?.(request, ip), (found) =>
+      after(shortened(keysOf(found, limiter, ip)), (keys) =>
+        typeof cost === 'number'
+          ? charge(request, keys, cost)
+          : after(cost(request), (units) => charge(request, keys, units)),
+      ),
+    )
+  }
   return {
     limiter,
-    async evaluate(request) {
-      if (skip !== undefined && (await skip(request))) return undefined
-      const ip = () => fallbackKey(request)
-      const found = key === undefined ? undefined : await key(request, ip)
-      const whole = keysOf(found, limiter, ip)
-      const keys = isLong(whole) ? await shortened(whole) : whole
-      const units = typeof cost === 'number' ? cost : await cost(request)
-      const evaluation = await limiter.evaluate(keys, { cost: units, context: request })
-      return outcomeOf(evaluation, settings, () =>
-        limiter.refund(keys, units, { context: request }),
-      )
-    },
+    evaluate: (request) =>
+      skip === undefined
+        ? evaluate(request)
+        : after(skip(request), (isSkipped) => (isSkipped ? undefined : evaluate(request))),
   }
+}
+
+/** Calls the function with the value, immediately unless that is a promise of any kind. */
+function after<T, R>(value: MaybePromise<T>, next: (value: T) => MaybePromise<R>): MaybePromise<R> {
+  return isPromise(value) ? Promise.resolve(value).then(next) : next(value)
+}
+
+function isPromise<T>(value: MaybePromise<T>): value is Promise<T> {
+  return typeof value === 'object' && value !== null && 'then' in value
 }
 
 function keysOf<Request>(
@@ -108,13 +143,13 @@ function keyOf(found: unknown, path: string, fallback: () => string): string {
   throw invalid('invalid-key', { path, value: found, allowed })
 }
 
-function isLong(keys: Keys): boolean {
-  return typeof keys === 'string' ? isTooLong(keys) : Object.values(keys).some(isTooLong)
+/** A client can send a key that is too long for the limiter, so that must not be an error. */
+function shortened(keys: Keys): MaybePromise<Keys> {
+  if (typeof keys === 'string') return isTooLong(keys) ? digestOfLong(keys) : keys
+  return Object.values(keys).some(isTooLong) ? allShortened(keys) : keys
 }
 
-/** A client can send a key that is too long for the limiter, so that must not be an error. */
-async function shortened(keys: Keys): Promise<Keys> {
-  if (typeof keys === 'string') return digestOfLong(keys)
+async function allShortened(keys: Readonly<Record<string, string>>): Promise<Keys> {
   const entries = Object.entries(keys).map(async ([name, key]) => [name, await digestOfLong(key)])
   return Object.fromEntries(await Promise.all(entries))
 }
@@ -133,21 +168,30 @@ function withoutAddress(): TidegateError {
 
 function outcomeOf(
   evaluation: Evaluation<Decision>,
-  { headers, clock, refundsFailed, refundsSuccessful }: GuardSettings<never>,
-  refund: () => Promise<unknown>,
+  settings: GuardSettings<never>,
+  refund: (() => Promise<unknown>) | undefined,
 ): GuardOutcome {
   const { decision } = evaluation
-  // If the store did not answer, nothing was charged that could be given back.
-  const isKnown = decision.degraded === null || decision.degraded.reason === 'unconfirmed'
-  const isCharged = decision.allowed && isKnown
-  const settle = (status: number) => {
-    // The response is sent. If the refund fails, the client has fewer units for a while.
-    if (status >= 400 ? refundsFailed : refundsSuccessful) refund().catch(() => undefined)
-  }
+  const { headers, clock } = settings
   return {
     decision,
     problem: decision.allowed ? undefined : problemOf(evaluation),
     writeHead: (head) => writeHeaders(head, evaluation, headers, clock.now()),
-    settle: isCharged && (refundsFailed || refundsSuccessful) ? settle : undefined,
+    settle: refund && isCharged(decision) ? settleBy(refund, settings) : undefined,
+  }
+}
+
+/** If the store did not answer, nothing was charged that could be given back. */
+function isCharged({ allowed, degraded }: Decision): boolean {
+  return allowed && (degraded === null || degraded.reason === 'unconfirmed')
+}
+
+function settleBy(
+  refund: () => Promise<unknown>,
+  { refundsFailed, refundsSuccessful }: GuardSettings<never>,
+) {
+  return (status: number) => {
+    // The response is sent. If the refund fails, the client has fewer units for a while.
+    if (status >= 400 ? refundsFailed : refundsSuccessful) refund().catch(() => undefined)
   }
 }

@@ -2,8 +2,8 @@
  * The rate limit header fields of a response, in the two dialects that clients read: `RateLimit`
  * and `RateLimit-Policy` of the IETF draft, and the older `X-RateLimit-*`.
  *
- * Seconds are rounded up, so that a client which waits as long as it is told is admitted. Guards
- * may be stacked: a field that another guard has set is added to, or kept where it is stricter.
+ * Seconds are rounded up, so that a client which waits for the whole retry time is admitted. Guards
+ * may be stacked: a field that another guard has set is extended, or kept if it is stricter.
  * https://datatracker.ietf.org/doc/draft-ietf-httpapi-ratelimit-headers/
  */
 
@@ -48,7 +48,7 @@ export function writeHeaders(
   now: number,
 ): void {
   if (!decision.allowed) writeDenial(head, decision)
-  // Turned off, there is no limit that a client could be told of.
+  // While limiting is turned off, there is no limit to report.
   if (dialect === 'none' || decision.degraded?.reason === 'disabled') return
   if (dialect !== 'ietf') writeXRateLimit(head, decision, resetAtMs(decision, applied, now))
   if (dialect !== 'x-ratelimit') {
@@ -94,13 +94,13 @@ export function rateLimit(applied: readonly AppliedLimit[]): string {
   return list
 }
 
-/** At least 1, for clients that take 0 as an invitation; undefined where no wait ever admits. */
+/** At least 1, because clients retry immediately after 0; undefined if no wait ever admits. */
 export function retryAfterSeconds(decision: Decision): number | undefined {
   const seconds = wholeSeconds(decision.retryAfterMs)
   return seconds === undefined ? undefined : Math.max(1, seconds)
 }
 
-/** The time in which the whole limit comes back, where it is whole seconds. */
+/** The time in which the whole limit is refilled, if that is a whole number of seconds. */
 export function windowSeconds(limit: Limit): number | undefined {
   const seconds = windowMs(limit) / 1000
   return Number.isInteger(seconds) && seconds >= 1 ? seconds : undefined
@@ -152,7 +152,7 @@ function isDeciding({ decision: one }: AppliedLimit, decision: Decision): boolea
   )
 }
 
-/** What the ends of a limit's windows are multiples of; undefined if it has no such windows. */
+/** The ends of a limit's windows are multiples of this; undefined if it has no such windows. */
 function windowStepMs(limit: Limit): number | undefined {
   if (limit.algorithm === 'slidingWindow') return limit.perMs
   if (limit.algorithm !== 'fixedWindow') return undefined

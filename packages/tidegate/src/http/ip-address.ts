@@ -21,7 +21,7 @@ interface IPv6 {
 const GROUPS = 8
 const GROUP_BITS = 16
 
-/** What Node reports for IPv4 clients of a server that listens on `::`. */
+/** The prefix that Node reports for IPv4 clients of a server that listens on `::`. */
 const MAPPED = '::ffff:'
 
 export function parseIp(text: string): IpAddress | undefined {

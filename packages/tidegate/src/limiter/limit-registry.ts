@@ -1,6 +1,6 @@
 /**
  * The limits that the limiters of this process have on each store. Two limiters that give one name
- * different limits would judge the same counters by different rules. That is refused when the
+ * different limits would charge the same counters by different rules. That is refused when the
  * second is created. Equal limits of one name share their counters on purpose.
  *
  * A limit that is a function cannot be compared, so a name that it shares is a process warning. The

@@ -171,15 +171,27 @@ export class StoreLimiter<Keys, D extends Decision> implements Limiter<Keys, D> 
 
   evaluate(keys: Keys, options?: CheckOptions): Promise<Evaluation<D>> {
     try {
-      if (options !== undefined) checkCall(options, 'evaluate', known.check)
-      const only = this.#only
-      if (only === undefined || options?.partial === true) return this.#evaluateGroup(keys, options)
-      const decision = this.#chargeOnly(only, keys, options)
-      if (!(decision instanceof Promise)) return Promise.resolve(evaluationOf<D>(only, decision))
-      return decision.then((one) => evaluationOf<D>(only, one))
+      return Promise.resolve(this.evaluateNow(keys, options))
     } catch (error) {
       return Promise.reject(error)
     }
+  }
+
+  /**
+   * Like `evaluate`, but throws, and returns a promise only if the decision is not known
+   * immediately. Middlewares call it: in memory a request then needs no promise.
+   */
+  evaluateNow(keys: Keys, options?: CheckOptions): MaybePromise<Evaluation<D>> {
+    if (options !== undefined) checkCall(options, 'evaluate', known.check)
+    const only = this.#only
+    if (only !== undefined && options?.partial !== true) {
+      const decision = this.#chargeOnly(only, keys, options)
+      if (!(decision instanceof Promise)) return evaluationOf<D>(only, decision)
+      return decision.then((one) => evaluationOf<D>(only, one))
+    }
+    const group = this.#charges(keys, checkCost(options?.cost), options?.context)
+    if (!(group instanceof Promise)) return this.#evaluateGroup(group, options)
+    return group.then((charges) => this.#evaluateGroup(charges, options))
   }
 
   get enabled(): boolean {
@@ -243,15 +255,21 @@ export class StoreLimiter<Keys, D extends Decision> implements Limiter<Keys, D> 
     return decision instanceof Promise ? decision.then((one) => [one]) : [decision]
   }
 
-  async #evaluateGroup(keys: Keys, options: CheckOptions | undefined): Promise<Evaluation<D>> {
-    const group = await this.#charges(keys, checkCost(options?.cost), options?.context)
-    const decisions = await this.#charge(group, 'check', options)
-    const applied = group.map(({ name, limit }, at) => ({
-      name,
-      limit,
-      decision: decisions[at] as Decision,
-    }))
-    return { decision: this.#shape.combine(decisions), applied }
+  #evaluateGroup(
+    group: readonly Charge[],
+    options: CheckOptions | undefined,
+  ): MaybePromise<Evaluation<D>> {
+    const evaluation = (decisions: readonly Decision[]): Evaluation<D> => {
+      const decisionAt = (at: number) => decisions[at] as Decision
+      const applied = group.map(({ name, limit }, at) => ({
+        name,
+        limit,
+        decision: decisionAt(at),
+      }))
+      return { decision: this.#shape.combine(decisions), applied }
+    }
+    const decisions = this.#charge(group, 'check', options)
+    return decisions instanceof Promise ? decisions.then(evaluation) : evaluation(decisions)
   }
 
   #charges(keys: Keys, cost: number, context: unknown): MaybePromise<Charge[]> {

@@ -14,7 +14,7 @@ const allowed = `a whole number with a unit, '250ms', '1s', '5m', '1h', '1d', fr
 
 export function parseDuration(value: unknown, path: string): number {
   if (typeof value === 'number' && Number.isSafeInteger(value) && value > 0) {
-    const withUnit = `a duration with its unit: say "${value}s" or "${value}ms"`
+    const withUnit = `a duration with its unit, such as "${value}s" or "${value}ms"`
     throw invalid('invalid-option', { path, value, allowed: withUnit })
   }
   const durationMs = typeof value === 'string' ? fromText(value) : Number.NaN

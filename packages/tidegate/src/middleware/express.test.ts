@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import express, { type Express } from 'express'
+import express, { type ErrorRequestHandler, type Express } from 'express'
 import { afterEach, describe, expect, it } from 'vitest'
 import type { Decision } from '../decision.ts'
 import { createLimiter } from '../limiter/create-limiter.ts'
@@ -31,6 +31,23 @@ describe('tidegate for Express', () => {
     expect((await fetch(`${url}/limited`)).status).toBe(200)
     expect((await fetch(`${url}/limited`)).status).toBe(429)
     expect((await fetch(`${url}/free`)).headers.has('ratelimit')).toBe(false)
+  })
+
+  it.each([
+    ['key', { key: () => Promise.reject() }],
+    ['handler', { limit: fixedWindow({ limit: 0, per: '1h' }), handler: () => Promise.reject() }],
+  ])('admits no request whose %s rejects without an error', async (_, options: object) => {
+    const app = express()
+    app.use(tidegate({ limit, ...options }))
+    app.get('/', (_request, response) => void response.send('ok'))
+    app.use(((error, _request, response, _next) => {
+      response.status(500).send(error.message)
+    }) satisfies ErrorRequestHandler)
+    const response = await fetch(await serve(app))
+    expect([response.status, await response.text()]).toEqual([
+      500,
+      'a function of the options has thrown no error',
+    ])
   })
 
   it('knows the types of the request in all of its functions', async () => {

@@ -1,9 +1,10 @@
 /** Middleware for Express 4 and 5: `app.use(tidegate({ limit }))`. */
 
 import type { NextFunction, Request, RequestHandler, Response } from 'express'
-import { createGuard, type GuardDecision } from '../http/guard.ts'
+import { createGuard, type GuardDecision, type GuardOutcome } from '../http/guard.ts'
 import type { GuardOptions } from '../http/guard-options.ts'
-import { evaluateWith, sendProblem } from '../http/node-adapter.ts'
+import { errorOf, evaluateWith, sendProblem, whenKnown } from '../http/node-adapter.ts'
+import type { Problem } from '../http/problem.ts'
 
 export interface ExpressOptions extends GuardOptions<Request> {
   /** Answers denied requests. Status and header fields are set, the body is the handler's. */
@@ -24,19 +25,18 @@ export function tidegate(options: ExpressOptions): RequestHandler {
   })
   const { handler } = options
 
-  return async function limitRequest(request, response, next) {
-    try {
-      const outcome = await evaluateWith(guard, request, response)
-      if (outcome?.problem !== undefined) {
-        response.statusCode = outcome.problem.status
-        if (handler === undefined) sendProblem(response, outcome.problem)
-        else await handler(request, response, next, outcome.decision)
-        return
-      }
-    } catch (error) {
-      next(error)
-      return
+  // Not asynchronous: in memory, promises would take more time than the decision.
+  return function limitRequest(request, response, next) {
+    const fail = (error: unknown) => next(errorOf(error))
+    const deny = async (decision: GuardDecision, problem: Problem) => {
+      response.statusCode = problem.status
+      if (handler === undefined) sendProblem(response, problem)
+      else await handler(request, response, next, decision)
     }
-    next()
+    const proceed = (outcome: GuardOutcome | undefined) => {
+      if (outcome?.problem === undefined) next()
+      else deny(outcome.decision, outcome.problem).catch(fail)
+    }
+    whenKnown(() => evaluateWith(guard, request, response), proceed, fail)
   }
 }

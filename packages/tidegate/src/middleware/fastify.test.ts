@@ -46,6 +46,15 @@ describe('tidegate for Fastify', () => {
     expect(await statuses(app, '/missing', 2)).toEqual([404, 429])
   })
 
+  it.each([
+    ['key', { limit: per(1), key: () => Promise.reject() }],
+    ['handler', { limit: per(0), handler: () => Promise.reject() }],
+  ])('admits no request whose %s rejects without an error', async (_, options: FastifyOptions) => {
+    const app = await appWith(options, { '/': undefined })
+    const { message } = (await app.inject('/')).json()
+    expect(message).toBe('a function of the options has thrown no error')
+  })
+
   it('is switched off for a route', async () => {
     const app = await appWith({ limit: per(1) }, { '/': undefined, '/free': false })
     expect(await statuses(app, '/free', 3)).toEqual([200, 200, 200])

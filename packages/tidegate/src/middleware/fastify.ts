@@ -8,15 +8,21 @@
 
 import { createHash } from 'node:crypto'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import { createGuard, type Guard, type GuardDecision } from '../http/guard.ts'
-import { checkGuardOptions, type GuardOptions, hasLimit, ofStore } from '../http/guard-options.ts'
-import { settleWhenSent } from '../http/node-adapter.ts'
-import { PROBLEM_CONTENT_TYPE } from '../http/problem.ts'
+import { createGuard, type Guard, type GuardDecision, type GuardOutcome } from '../http/guard.ts'
+import {
+  checkGuardOptions,
+  type GuardOptions,
+  hasLimit,
+  type MaybePromise,
+  ofStore,
+} from '../http/guard-options.ts'
+import type { ResponseHead } from '../http/headers.ts'
+import { errorOf, settleWhenSent, whenKnown } from '../http/node-adapter.ts'
+import { PROBLEM_CONTENT_TYPE, type Problem } from '../http/problem.ts'
 
 export interface FastifyRouteOptions extends GuardOptions<FastifyRequest> {
   /**
-   * Answers denied requests: sends, or returns what to send. Status and header fields are set, the
-   * body is the handler's.
+   * Answers denied requests: sends the body, or returns it. Status and header fields are set.
    */
   readonly handler?: (
     request: FastifyRequest,
@@ -37,7 +43,7 @@ declare module 'fastify' {
   }
 }
 
-/** What a limiter accepts as a name. */
+/** The longest name that a limiter accepts. */
 const NAME_LENGTH_MAX = 64
 
 /** The plugin, for `app.register`. Denied requests are answered with 429. */
@@ -46,24 +52,19 @@ export async function tidegate(app: FastifyInstance, options: FastifyOptions): P
   const { hook = 'onRequest', ...registered } = options
   const findRoute = routeFinder(registered, hopsOf(app) === undefined)
 
-  async function limitRequest(request: FastifyRequest, reply: FastifyReply): Promise<unknown> {
-    const { config, url } = request.routeOptions
-    const route = findRoute(config?.tidegate, url)
-    const outcome = await route?.guard.evaluate(request)
-    if (route === undefined || outcome === undefined || reply.sent) return undefined
-    outcome.writeHead({
-      getHeader: (name) => reply.getHeader(name),
-      setHeader: (name, value) => reply.header(name, value),
-    })
-    settleWhenSent(outcome, reply.raw)
-    if (outcome.problem === undefined) return undefined
-    reply.code(outcome.problem.status)
-    if (route.handler === undefined) {
-      return reply.type(PROBLEM_CONTENT_TYPE).send(JSON.stringify(outcome.problem))
+  // A callback, because a hook that returns a promise delays every request.
+  function limitRequest(
+    request: FastifyRequest,
+    reply: FastifyReply,
+    done: (error?: Error) => void,
+  ): void {
+    const fail = (error: unknown) => done(errorOf(error))
+    const proceed = (denial: Denial | undefined) => {
+      if (denial === undefined) done()
+      else deny(request, reply, denial).catch(fail)
     }
-    const body = await route.handler(request, reply, outcome.decision)
-    // A reply that is not sent would go on to the route.
-    return reply.sent ? reply : reply.send(body)
+    const { config, url } = request.routeOptions
+    whenKnown(() => evaluate(findRoute(config?.tidegate, url), request, reply), proceed, fail)
   }
 
   // So that a mistake in a route's options shows when the route is declared.
@@ -74,11 +75,67 @@ export async function tidegate(app: FastifyInstance, options: FastifyOptions): P
   else app.addHook('preHandler', limitRequest)
 }
 
-// What fastify-plugin would do: the hooks are for the app that registers, not for a child of it.
+// Like fastify-plugin: the hooks are for the app that registers, not for a child of it.
 Object.assign(tidegate, {
   [Symbol.for('skip-override')]: true,
   [Symbol.for('fastify.display-name')]: 'tidegate',
 })
+
+interface Denial {
+  readonly problem: Problem
+  readonly decision: GuardDecision
+  readonly handler: FastifyRouteOptions['handler']
+}
+
+/** Evaluates the request, and sets the header fields of its reply. Undefined if it is admitted. */
+function evaluate(
+  route: GuardedRoute | undefined,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): MaybePromise<Denial | undefined> {
+  if (route === undefined) return undefined
+  const { guard, handler } = route
+  const apply = (outcome: GuardOutcome | undefined): Denial | undefined => {
+    if (outcome === undefined || reply.sent) return undefined
+    outcome.writeHead(new ReplyHead(reply))
+    settleWhenSent(outcome, reply.raw)
+    const { problem, decision } = outcome
+    return problem === undefined ? undefined : { problem, decision, handler }
+  }
+  const outcome = guard.evaluate(request)
+  return outcome instanceof Promise ? outcome.then(apply) : apply(outcome)
+}
+
+class ReplyHead implements ResponseHead {
+  readonly #reply: FastifyReply
+
+  constructor(reply: FastifyReply) {
+    this.#reply = reply
+  }
+
+  getHeader(name: string) {
+    return this.#reply.getHeader(name)
+  }
+
+  setHeader(name: string, value: string): void {
+    this.#reply.header(name, value)
+  }
+}
+
+async function deny(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  { problem, decision, handler }: Denial,
+): Promise<void> {
+  reply.code(problem.status)
+  if (handler === undefined) {
+    reply.type(PROBLEM_CONTENT_TYPE).send(JSON.stringify(problem))
+    return
+  }
+  const body = await handler(request, reply, decision)
+  // A request without a reply would stay open.
+  if (!reply.sent) reply.send(body)
+}
 
 interface GuardedRoute {
   readonly guard: Guard<FastifyRequest>
@@ -94,7 +151,7 @@ type RouteFinder = (
 function routeFinder(registered: FastifyRouteOptions, trustsByAddress: boolean): RouteFinder {
   const guarded = guardedBy(trustsByAddress)
   const everywhere = hasLimit(registered) ? guarded(registered) : undefined
-  // By options and URL: what Fastify adds to a route, for HEAD or a slash at the end, shares both.
+  // By options and URL: routes that Fastify adds, for HEAD or a slash at the end, share both.
   const found = new WeakMap<FastifyRouteOptions, Map<string, GuardedRoute>>()
   return (config, fullUrl = '') => {
     if (config === undefined) return everywhere

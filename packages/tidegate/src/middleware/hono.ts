@@ -15,7 +15,7 @@ export interface HonoOptions extends GuardOptions<Context> {
   readonly remoteAddress?: (context: Context) => string | undefined
 }
 
-/** What @hono/node-server puts into the environment. */
+/** The values that @hono/node-server puts into the environment. */
 interface NodeBindings {
   readonly incoming?: IncomingMessage
   readonly outgoing?: ServerResponse

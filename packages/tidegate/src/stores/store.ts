@@ -151,7 +151,7 @@ export interface Store {
    */
   chargeOne(counter: Counter, cost: number, done: Callback): Decision | undefined
 
-  /** Returns for each adjustment what a peek after it would return. */
+  /** Returns for each adjustment the decision of a peek after it. */
   adjust(group: readonly Adjustment[]): MaybePromise<readonly Decision[]>
 
   /** Forgets used and held units. */

@@ -87,7 +87,7 @@ async function byLimits(
   const found = limits.find(({ name }) => name === by)
   const isTooLarge = found?.applies === true && found.cost > found.limit.limit
   const reason = isTooLarge
-    ? 'the limit can never grant what the request costs'
+    ? 'the cost is above the capacity of the limit'
     : 'not enough units are left at this time'
   return { ...refused(outcome === 'denied' ? 429 : 503, reason), by }
 }

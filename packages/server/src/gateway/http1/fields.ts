@@ -1,5 +1,5 @@
 /**
- * Reads header fields of HTTP/1 strictly: what two programs could read differently is an error.
+ * Reads header fields of HTTP/1 strictly: bytes that programs could read differently are errors.
  * https://www.rfc-editor.org/rfc/rfc9112#section-5
  */
 

@@ -1,6 +1,6 @@
 /**
  * Charges the limits of the policy. A request that they deny is refused here, before it costs
- * anything else; the response to an admitted request reports what is left.
+ * anything else; the response to an admitted request reports the remaining units.
  */
 
 import type { MaybePromise } from 'tidegate'

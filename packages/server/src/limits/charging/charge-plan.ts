@@ -36,7 +36,7 @@ export interface ChargePlan<Subject> {
  */
 export type UseOutcome = 'admitted' | 'denied' | 'unavailable' | 'returned' | 'unlimited'
 
-/** What one limit decided for one use. Metrics and responses are made from these events alone. */
+/** The decision of a limit for one use. Metrics and responses are made from these events alone. */
 export interface DecisionEvent<Subject = unknown> {
   readonly type: 'decision'
   readonly subject: Subject

@@ -161,7 +161,7 @@ function renewal({ charge, hold }: OpenSlot): Adjustment {
   return { ...counterOf(charge), units: 0, renews: hold }
 }
 
-/** The counter of a charge, without what is charged to it. */
+/** The counter of a charge, without its cost. */
 export function counterOf({ name, limit, key, within }: Charge) {
   return within === undefined ? { name, limit, key } : { name, limit, key, within }
 }

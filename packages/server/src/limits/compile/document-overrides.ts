@@ -1,4 +1,4 @@
-/** The overrides that stand beside the limits in a document. */
+/** The overrides of a policy document. */
 
 import type { Limit } from 'tidegate'
 import type { OverrideSettings } from '../limit-settings.ts'

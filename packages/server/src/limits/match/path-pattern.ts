@@ -1,14 +1,14 @@
 /**
- * Patterns of paths: segments, where `*` stands for exactly one and `**` for any number, none
- * included. There are no regular expressions and there is no backtracking: a path is read once, and
- * each pattern takes a fixed number of steps per segment, whatever the path. All places of a
- * pattern that the segments so far can have led to are the bits of one number. Of a long path, both
- * ends are looked at first, and that is all where a pattern has a single `**`.
+ * Patterns of paths: `*` matches exactly one segment, `**` any number, also zero. There are no
+ * regular expressions and there is no backtracking: a path is read once, and each pattern takes a
+ * fixed number of steps per segment. The positions in a pattern that the segments so far can have
+ * reached are the bits of one number. Both ends of a long path are checked first, which is enough
+ * if a pattern has a single `**`.
  *
- * What an upstream may take for the same path falls under the same rule: empty segments count as
- * not there (`/a`, `/a/`, `//a`), and characters that need no encoding in a segment are the same
- * encoded (`/a:b`, `/a%3Ab`). Parameters of a segment count as not there either (`/a;x=y`): many
- * servers cut them off.
+ * Paths that an upstream may treat as equal match the same patterns. Empty segments are ignored
+ * (`/a`, `/a/`, `//a`). Characters that need no encoding in a segment equal their encoded form
+ * (`/a:b`, `/a%3Ab`). Parameters of a segment are ignored (`/a;x=y`), because many servers cut them
+ * off.
  */
 
 import { ABSENT, OTHER, PathCodes, SEMICOLON, SegmentTexts, SLASH } from './segment-texts.ts'
@@ -32,26 +32,26 @@ export function compilePattern(pattern: string): PathMatcher {
   }
 }
 
-/** A pattern ready to be followed: bit n of a state says that n elements have been gone through. */
+/** A compiled pattern. Bit n of a state is set if the first n elements have matched. */
 interface Steps {
-  /** By the number of a segment's text: at which elements it leads on. */
+  /** By the number of a segment's text: the elements that it matches. */
   readonly onward: Int32Array
-  /** Elements at which every segment leads back to the same place: those that are `**`. */
+  /** The elements that are `**`: every segment keeps their position. */
   readonly staying: number
   readonly start: number
   /** The end of the pattern. */
   readonly end: number
-  /** A `**` at the end of the pattern: whatever follows, it matches. */
+  /** A `**` at the end of the pattern: it matches any rest. */
   readonly open: number
-  /** Where it has a `**`, what stands before the first and behind the last; else nothing. */
+  /** The elements before the first `**` and after the last; undefined without a `**`. */
   readonly sides: Sides | undefined
 }
 
-/** Numbers of texts, or `ANY`; those behind the `**` from the last to the first. */
+/** Numbers of texts, or `ANY`; `behind` is in reverse order. */
 interface Sides {
   readonly before: readonly number[]
   readonly behind: readonly number[]
-  /** Whether there is a single `**`, so that nothing stands between. */
+  /** True if there is a single `**`, so that no elements are between. */
   readonly isAll: boolean
 }
 
@@ -59,9 +59,9 @@ interface Sides {
 const ANY = -1
 
 /**
- * Nearly all paths are shorter. Of a long one, the rest is read only if a pattern asks for it. More
- * than the elements of a pattern, so that what stands before a `**` and what stands behind it are
- * never the same segments of a long path.
+ * Nearly all paths have fewer segments. The rest of a long path is read only if a pattern needs it.
+ * This is more than the elements of a pattern, so that the segments before a `**` and those after
+ * it never overlap in a long path.
  */
 const SEGMENTS_AT_FIRST = 32
 
@@ -70,7 +70,7 @@ export class PathPatterns {
   readonly #steps: readonly Steps[]
   readonly #texts: SegmentTexts
   readonly #path = new PathCodes()
-  /** Where the next segment begins; beyond the path where all are read. */
+  /** The start of the next segment; beyond the path if all are read. */
   #at = 0
   /** The numbers of the texts of the segments that were read. */
   #segments: Int32Array = new Int32Array(SEGMENTS_AT_FIRST)
@@ -263,7 +263,7 @@ export function isPathPattern(text: string): boolean {
 function isElement(element: string): boolean {
   if (element === '*' || element === '**') return true
   if (element === '.' || element === '..' || !SEGMENT.test(element)) return false
-  // What needs no encoding is written without: encoded, it would match nothing.
+  // Characters that need no encoding must be plain: encoded, they would match nothing.
   const codes = Array.from(element.matchAll(/%(..)/g), ([, hex]) => Number.parseInt(`${hex}`, 16))
   return codes.every((code) => !NEEDLESS.test(String.fromCharCode(code)))
 }

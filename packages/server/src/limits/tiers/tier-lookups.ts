@@ -12,7 +12,7 @@ import type { TierCacheSettings } from '../limit-settings.ts'
 import type { PolicyObserver } from '../limits-observer.ts'
 
 export interface TierLookupOptions {
-  /** With `{key}` where the id goes. */
+  /** With `{key}` in the place of the id. */
   readonly url: string
   readonly timeoutMs: number
   readonly names: readonly string[]
@@ -57,7 +57,7 @@ export class TierLookups {
     this.#isClosed = true
   }
 
-  /** Undefined where it is not known. Never rejects. */
+  /** Undefined if it is not known. Never rejects. */
   tierOf(id: string): MaybePromise<string | undefined> {
     const { known, unknown } = this.memory
     const entry = recall(known, id) ?? recall(unknown, id)
@@ -86,7 +86,7 @@ export class TierLookups {
     return asked
   }
 
-  /** The tier; undefined where the service knows none; never rejects. */
+  /** The tier; undefined if the service knows none. Never rejects. */
   async #lookUp(url: string): Promise<string | 'failed' | undefined> {
     try {
       const signal = AbortSignal.timeout(this.#options.timeoutMs)
@@ -128,7 +128,7 @@ export class TierLookups {
   }
 }
 
-/** What was used last stands last, so that the first is the one to forget. */
+/** Moves the entry to the end, so that the first entry is the one to evict. */
 function recall(map: Map<string, Entry>, id: string): Entry | undefined {
   const entry = map.get(id)
   if (entry === undefined) return undefined

@@ -1,4 +1,4 @@
-/** What is wrong with a policy, and where: one line for each problem. */
+/** The problems of a policy with their lines: one text for each problem. */
 
 import { maskSecrets } from '../../config/mask-secrets.ts'
 import { show } from '../../config/shown-text.ts'
@@ -9,14 +9,14 @@ import { isShownField } from './shown-fields.ts'
 
 export type PolicyPath = ValuePath
 
-/** Something wrong in a value, before it is known where that stands in a file. */
+/** A problem of a value, before its line in the file is known. */
 export interface PolicyIssue {
   readonly path: PolicyPath
-  /** What is wrong, as the end of a sentence that begins with the path. */
+  /** The problem, as the end of a sentence that begins with the path. */
   readonly text: string
-  /** What the text ends with, where it is about a value that is not allowed. */
+  /** The values that are allowed, which end the text if the problem is about a value. */
   readonly allowed?: string
-  /** Whether it is about the name of a field and not about its value. */
+  /** True if it is about the name of a field and not about its value. */
   readonly isAboutKey?: boolean
 }
 
@@ -25,7 +25,7 @@ export interface PolicyProblem extends ConfigProblem {
   /** From 1. */
   readonly line: number
   readonly column: number
-  /** Such as `limits[2].per`; empty where it is about the file as a whole. */
+  /** Such as `limits[2].per`; empty if it is about the file as a whole. */
   readonly path: string
   /** The whole line, such as `tidegate.yaml:14:10 limits[2].per: "5 parsecs" is not allowed; …`. */
   readonly message: string
@@ -34,7 +34,7 @@ export interface PolicyProblem extends ConfigProblem {
 /** More would hide the first, which is often the cause of the others. */
 export const PROBLEMS_MAX = 20
 
-/** `isShown` is whether the message may repeat a text or a number. */
+/** `isShown` is true if the message may repeat a text or a number. */
 export function notAllowed(
   path: PolicyPath,
   value: unknown,

@@ -1,4 +1,4 @@
-/** What the schema has to say about a value, in our words and with what would be allowed. */
+/** Turns issues of the schema library into problems that name the allowed values. */
 
 import { isDeepStrictEqual } from 'node:util'
 import type { z } from 'zod'
@@ -121,7 +121,7 @@ function isUnknownField({ code, path }: Issue): boolean {
   return code === 'unrecognized_keys' && path.length === 0
 }
 
-/** A text where a list belongs is not too long as well: the kind is wrong, and that is enough. */
+/** A text in the place of a list is not also too long: the wrong kind is enough. */
 function isFollowUp(issue: Issue, issues: readonly Issue[]): boolean {
   if (issue.code !== 'too_big' && issue.code !== 'too_small') return false
   return issues.some(({ code, path }) => {
@@ -140,7 +140,7 @@ function meantBy(value: unknown, path: PolicyPath, root: Root): string | undefin
 }
 
 function allowedBy(issue: Issue): string {
-  // What a field says itself is what it allows; the rest are the sentences of the schema library.
+  // A message of the field itself lists the allowed values; others are from the schema library.
   if (!/^(Invalid|Too |Unrecognized)/.test(issue.message)) return issue.message
   switch (issue.code) {
     case 'invalid_type':
@@ -182,7 +182,7 @@ function fieldsAt(path: PolicyPath, schema: SchemaNode): string[] {
   return [...new Set(nodes.flatMap(({ properties = {} }) => Object.keys(properties)))]
 }
 
-/** What the schema has at a place, each branch of a choice by itself. */
+/** The schemas of a place, one for each branch of a choice. */
 function nodesAt(path: PolicyPath, schema: SchemaNode): readonly SchemaNode[] {
   let nodes: readonly SchemaNode[] = flat(schema)
   for (const part of path) nodes = nodes.flatMap((node) => flat(childOf(node, part)))

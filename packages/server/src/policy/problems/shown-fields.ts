@@ -60,7 +60,7 @@ function childrenOf(schema: Schema, part: string | number): readonly Schema[] {
   }
 }
 
-/** The schemas that a value may have, without what wraps them. */
+/** The schemas that a value may have, without their wrappers. */
 function alternatives(schema: Schema): readonly Schema[] {
   if (isHarmless(schema)) return [schema]
   const { def } = schema._zod

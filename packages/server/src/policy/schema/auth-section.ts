@@ -90,6 +90,5 @@ export const authSection = z
   .prefault({})
 
 export type AuthSection = z.output<typeof authSection>
-export type ApiKeysSection = z.output<typeof apiKeys>
 export type FailuresSection = AuthSection['failures']
 export type JwtSection = z.output<typeof jwt>

@@ -11,5 +11,3 @@ export const decisionApiSection = z
     bodyBytesMax: byteSize.default(262_144).describe('The largest request body.'),
   })
   .describe('The decision API: `POST /v1/check`.')
-
-export type DecisionApiSection = z.output<typeof decisionApiSection>

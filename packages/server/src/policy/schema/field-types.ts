@@ -19,7 +19,7 @@ const DURATION_MS_MAX = 366 * unitsMs.d
 export function timeError(allowed: string): (issue: { readonly input?: unknown }) => string {
   return ({ input }) => {
     const isNumber = /^[1-9]\d{0,14}$/.test(String(input))
-    return isNumber ? `a duration with its unit: say ${input}s or ${input}ms` : allowed
+    return isNumber ? `a duration with its unit, such as ${input}s or ${input}ms` : allowed
   }
 }
 

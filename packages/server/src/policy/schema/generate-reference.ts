@@ -146,7 +146,7 @@ function scalarText({ type, minimum, maximum, format }: SchemaNode): string {
 
 const COLUMNS_MAX = 100
 
-/** As the formatter of the repository writes it: lists on one line where they fit. */
+/** As the formatter of the repository writes it: lists on one line if they fit. */
 function formatted(value: unknown, indent: string, column = indent.length): string {
   if (typeof value !== 'object' || value === null) return JSON.stringify(value)
   const inner = `${indent}  `

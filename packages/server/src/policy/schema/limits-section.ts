@@ -278,7 +278,4 @@ export type KeyPart = z.output<typeof keyPart>
 export type KeySection = z.output<typeof key>
 export type FallbackSection = z.output<typeof fallback>
 export type LimitChange = z.output<typeof limitChange>
-export type CostSection = z.output<typeof cost>
 export type LimitSection = z.output<typeof limitSection>
-export type OverrideSection = z.output<typeof override>
-export type IpListsSection = z.output<typeof ipListsSection>

@@ -6,8 +6,6 @@ import { duration, fileName, hasNoUser, integer, name } from './field-types.ts'
 
 export const tierOwners = ['apiKey', 'user', 'organisation'] as const
 
-export type TierOwner = (typeof tierOwners)[number]
-
 const lookup = z
   .strictObject({
     claim: z.string().min(1).max(128).optional().describe('The claim of the token with the tier.'),
@@ -51,8 +49,6 @@ export const tiersSection = z
   .describe('Groups of callers with different limits.')
 
 export type TiersSection = z.output<typeof tiersSection>
-export type TierLookupSection = z.output<typeof lookup>
-export type TierCacheSection = z.output<typeof cache>
 
 /** The id is inserted into the path or the query, so that it cannot change the host. */
 function isTemplate(text: string): boolean {

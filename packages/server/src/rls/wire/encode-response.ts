@@ -52,7 +52,7 @@ function writeStruct(writer: ProtoWriter, struct: JsonObject): void {
   }
 }
 
-/** A oneof: its field is written also where it is 0 or empty. */
+/** A oneof: its field is written also if it is 0 or empty. */
 function writeValue(writer: ProtoWriter, value: JsonValue): void {
   if (typeof value === 'number') writer.double(2, value)
   else if (typeof value === 'boolean') writer.presentNumber(4, value ? 1 : 0)

@@ -93,12 +93,12 @@ function either(fields: Fields, name: string, other: string): unknown {
 
 function asFields(value: unknown): Fields {
   if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value as Fields
-  throw new InvalidRequest('no object where one is needed')
+  throw new InvalidRequest('a value is not an object')
 }
 
 function asList(value: unknown, most: number): readonly unknown[] {
   if (value === undefined || value === null) return []
-  if (!Array.isArray(value)) throw new InvalidRequest('no list where one is needed')
+  if (!Array.isArray(value)) throw new InvalidRequest('a value is not a list')
   if (value.length > most) throw new InvalidRequest(`a list of more than ${most}`)
   return value
 }
@@ -106,7 +106,7 @@ function asList(value: unknown, most: number): readonly unknown[] {
 function asText(value: unknown): string {
   if (value === undefined || value === null) return ''
   if (typeof value === 'string' && value.length <= TEXT_BYTES_MAX) return value
-  throw new InvalidRequest('no text where one is needed, or one that is too long')
+  throw new InvalidRequest(`a value is not a text of at most ${TEXT_BYTES_MAX} characters`)
 }
 
 /** A number, or a text of one, as 64 bits are written. */
@@ -115,5 +115,5 @@ function asWhole(value: unknown): number {
   if (typeof number === 'number' && number >= 0 && Number.isInteger(number)) {
     return Math.min(number, HITS_MAX)
   }
-  throw new InvalidRequest('no whole number where one is needed')
+  throw new InvalidRequest('a value is not a whole number')
 }

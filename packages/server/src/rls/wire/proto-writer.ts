@@ -41,7 +41,7 @@ export class ProtoWriter {
     this.length = this.bytes.writeDoubleLE(value, this.length)
   }
 
-  /** Begins a message within; `end` is given what this returns. */
+  /** Begins a message within; returns the argument for `end`. */
   begin(field: number): number {
     this.#room(2)
     this.#varint(field * 8 + 2)

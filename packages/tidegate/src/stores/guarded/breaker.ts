@@ -22,7 +22,7 @@ export interface BreakerSettings {
   readonly openMs: number
 }
 
-/** Called with what changed; `openMs` is how long it stays open at most, or 0. */
+/** Called at each change; `openMs` is the longest time that it stays open, or 0. */
 export type OnBreakerChange = (from: BreakerState, to: BreakerState, openMs: number) => void
 
 /** The window moves in steps of a tenth of it. */
@@ -101,7 +101,7 @@ export class Breaker {
       this.#count(nowMs, false)
       return
     }
-    // Calls that began before it opened say nothing about now.
+    // Calls that began before it opened prove nothing about the present.
     if (!isProbe) return
     this.#isProbing = false
     this.#failuresInRow = 0
@@ -119,7 +119,7 @@ export class Breaker {
       this.#open(nowMs)
       return
     }
-    // A row that began so long ago no longer counts either.
+    // A row of failures that began before this window no longer counts either.
     if (nowMs - this.#firstFailureMs >= this.#settings.windowMs) this.#failuresInRow = 0
     if (this.#failuresInRow === 0) this.#firstFailureMs = nowMs
     this.#failuresInRow++

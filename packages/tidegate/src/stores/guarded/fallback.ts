@@ -85,7 +85,7 @@ export class Fallback {
     })
   }
 
-  /** No lease can be had without the store; units spent of the one before count here. */
+  /** Without the store there is no lease; units spent from the last one count here. */
   #declineLease({ name, limit, key, cost, settles }: Charge, reason: Reason): Decision {
     const mode = this.#modeOf(limit, reason)
     const units = settles?.units ?? 0

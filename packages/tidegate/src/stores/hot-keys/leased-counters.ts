@@ -46,7 +46,7 @@ export class LeasedCounters {
     return this.#leases.size
   }
 
-  /** Spends from a lease; undefined if there is none that suffices. */
+  /** Spends from a lease; undefined if no lease has enough units. */
   spend(limit: Limit, key: string, cost: number, nowMs: number): Decision | undefined {
     return this.#leases.size === 0 ? undefined : this.#leaseOf(limit, key)?.spend(cost, nowMs)
   }

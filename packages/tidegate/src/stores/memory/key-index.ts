@@ -38,7 +38,7 @@ export class KeyIndex {
 }
 
 /**
- * A few characters tell the part: cheap, and keys of one kind differ in their second half. Keys
+ * A few characters choose the part: cheap, and keys of one kind differ in their second half. Keys
  * that an attacker makes to share a part only make that part as slow to grow as a single Map would
  * be.
  */

@@ -26,7 +26,7 @@ import {
   type Table,
 } from './pages.ts'
 
-/** A new key looks at this many slots for expired ones: they go faster than new ones come. */
+/** Slots that each new key checks: expired slots are freed faster than new keys arrive. */
 const SWEEP_STEPS = 4
 
 /** A key that expired only just now is likely to come again, and cheaper to keep than to make. */
@@ -39,7 +39,7 @@ const SWEEP_GRACE_MS = 1_000
 const IDLE_PAGES_MAX = 64
 
 /**
- * The timer looks at 16 pages every 100 ms: at most 4,096 slots, which takes 2 ms if all of them
+ * The timer checks 16 pages every 100 ms: at most 4,096 slots, which takes 2 ms if all of them
  * have expired and 0.1 ms otherwise. A million slots take 25 s.
  */
 const SWEEP_PAGES = 16
@@ -109,7 +109,7 @@ export class Slots {
     this.#pages.release(slot)
   }
 
-  /** Whether there is room for so many keys without forgetting another. */
+  /** True if this many more keys fit without an eviction. */
   hasRoom(keys: number): boolean {
     return this.#pages.size + keys <= this.#slotsMax
   }
@@ -133,7 +133,7 @@ export class Slots {
     this.#stopSweeping = undefined
   }
 
-  /** Looks at the next few slots and frees those that have expired. */
+  /** Checks the next few slots and frees those that have expired. */
   #sweep(now: number): void {
     for (let step = Math.min(SWEEP_STEPS, this.#pages.size); step > 0; step--) {
       const at = this.#sweepAt >> PAGE_BITS

@@ -39,7 +39,7 @@ export interface RedisCaller {
   evalAndWait: RedisCaller['evalshaAndWait']
   /** On a cluster, the address of the master of a slot, as far as the client knows it. */
   nodeOfSlot?(slot: number): string | undefined
-  /** Closes the connection and makes a new one, where the client offers that. */
+  /** Closes the connection and opens another one, if the client supports that. */
   reconnect?(): void
 }
 
@@ -232,7 +232,7 @@ function gatherer(client: IoredisClient): () => void {
   }
 }
 
-/** With this option integers would come as strings, and nothing tells them from strings then. */
+/** With this option integers arrive as strings and cannot be distinguished from strings. */
 function checkNumbers(options: IoredisNumbers | undefined, path: string): void {
   if (options?.stringNumbers !== true) return
   const place = { path: `${path}.stringNumbers`, value: true, allowed: 'false' }

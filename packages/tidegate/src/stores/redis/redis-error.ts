@@ -51,10 +51,10 @@ export function isTryAgain(error: unknown): boolean {
   return gaveUp.test(message) && /^(MOVED|ASK|$)/.test(message.replace(gaveUp, ''))
 }
 
-/** What ioredis puts before any answer of the last one that it tried, and all of node-redis. */
+/** The text that ioredis and node-redis put before the error of the last node that they tried. */
 const gaveUp = /^Too many Cluster redirections(\. Last error: \w+: |$)/
 
-/** What @upstash/redis puts before an answer, and GLIDE before the name of a code. */
+/** The text that @upstash/redis puts before an error, and GLIDE before the name of a code. */
 const introduction = /^(Command failed: |An error was signalled by the server: - )/
 
 /** Refused because the server is a replica now, or a master that is cut off: the wrong one. */

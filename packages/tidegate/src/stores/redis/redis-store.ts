@@ -126,7 +126,7 @@ export function redisStore(client: RedisClient, options: RedisStoreOptions = {})
   return new Redis({ caller, prefix, keys, time }, pipeline)
 }
 
-/** What the views of a store share. */
+/** State that the views of a store share. */
 interface Shared {
   readonly caller: RedisCaller
   readonly prefix: string

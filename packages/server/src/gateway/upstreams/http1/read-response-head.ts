@@ -1,5 +1,5 @@
 /**
- * Reads the head of a response strictly: what two programs could read differently is an error.
+ * Reads the head of a response strictly: bytes that two programs could read differently are errors.
  * https://www.rfc-editor.org/rfc/rfc9112
  */
 

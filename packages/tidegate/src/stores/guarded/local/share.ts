@@ -1,7 +1,7 @@
 /**
- * A limit's share for one of several processes: a part of what can be had at once, and of what
- * comes back over time. The shares of all processes together are at most the limit, but for limits
- * smaller than the number of processes, where each still has 1.
+ * A limit's share for one of several processes: a part of its capacity and of its rate. The shares
+ * of all processes together are at most the limit. If the limit is smaller than the number of
+ * processes, each of them still has a share of 1.
  */
 
 import type { Limit } from '../../../algorithms/limit.ts'
@@ -32,7 +32,7 @@ function part(units: number, nodes: number): number {
   return Math.max(1, Math.floor(units / nodes))
 }
 
-/** Where a whole unit would be more than the share, it comes less often. */
+/** If a whole unit is more than the share, it is refilled less often. */
 function stretch({ limit }: Limit, nodes: number): number {
   return limit >= nodes ? 1 : Math.ceil(nodes / limit)
 }

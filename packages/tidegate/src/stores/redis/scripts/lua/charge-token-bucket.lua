@@ -25,7 +25,7 @@ local EXACT_MAX, LIFETIME_MAX = 9007199254740991, 34560000000
 local HEAD, HEAD_BYTES = '<dI2I6I5I6I6I2', 35
 local count, reply = #KEYS, {}
 
--- What to store in a counter that was empty: the same for all of them, written once.
+-- The value of a counter that was empty: it is the same for all of them, so it is written once.
 local first_text, first_lifetime
 
 for at = 1, count do

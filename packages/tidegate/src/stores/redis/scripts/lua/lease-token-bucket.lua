@@ -1,8 +1,8 @@
 --[[
-  Takes leases of single counters of a token bucket, one after the other, and settles the ones
-  before: what hot keys live on, and so made for speed. Beside a counter that holds nothing but open
-  leases, the new one is the last to expire, so that no other has to be looked at. All else, and
-  what is denied, is left to charge.lua.
+  Takes leases of single counters of a token bucket, one after the other, and settles the leases
+  before them. It is fast, because hot keys depend on it: if all holds of a counter are open leases,
+  the new one is the last to expire, and no other is read. All other cases, and denials, are left to
+  charge.lua.
 
   KEYS     the counters
   ARGV     the time in ms, or -1 for the server's; burst, units per token, units per ms; then for
@@ -32,8 +32,8 @@ local HOLDS_MAX, ID_BYTES, LIFETIME_MAX = 10000, 36, 34560000000
 -- How long the units of a lease can matter after its end.
 local LASTS = limit[3] > 0 and math.ceil(limit[1] * limit[2] / limit[3]) or LIFETIME_MAX
 
--- The leases of a set, without any where there is none; nothing where there are other holds, or one
--- may be over or expire after a new one. And the state beside them.
+-- Returns the leases of a set and its state. The leases are empty if there is no set. Returns
+-- nothing if there are other holds, or if one may have expired or expires after the new one.
 local function load_leases(key, id, expiry)
   local found = call('ZRANGE', key, -2, -1, 'WITHSCORES')
   if #found == 0 then return { held = 0, count = 0 }, '' end

@@ -46,8 +46,8 @@ local function load_beside_holds(key, algorithm)
   return value ~= '' and algorithm.load(value) or nil, holds
 end
 
--- The state and the open holds of a key, and whether these have to be kept as they are now. Of a
--- set, MGET says nothing; GET would be an error, and counted as such by the server.
+-- Returns the state and the open holds of a key, and true if the holds have to be stored again.
+-- MGET returns nothing for a set; GET would be an error, which the server counts.
 local function load_counter(key, limit, now)
   local algorithm = limit.algorithm
   local state, holds

@@ -1,6 +1,6 @@
 --[[
   Holds in pages: strings of at most 32 rows, the first to expire first. A sliding log keeps them
-  so, because it is a list already. A table of pages is never changed; what differs is another.
+  so, because it is a list already. A table of pages never changes; a change makes another table.
 
   Row      61 bytes: a line feed, the id filled up to 36 bytes with spaces, and units, ttl in ms and
            expiry in ms as doubles

@@ -1,6 +1,6 @@
 --[[
-  Holds in a sorted set, so that no call reads more of them than it has to look at. An id is a UUID,
-  or what else has no zero byte and at most 36 bytes.
+  Holds in a sorted set, so that a call reads only the holds that it needs. An id is a UUID, or
+  another text of at most 36 bytes without a zero byte.
 
   Hold     a member that is the id, scored with the stamp of its expiry and units (stamp.lua). With
            4095 units or more, or another ttl than the usual one, it is scored as of 4095 units, and
@@ -81,9 +81,9 @@ local function members_of(hold, usual_ttl)
   return score, id, score, id .. '\0' .. struct.pack('<dd', units, ttl)
 end
 
--- Stores holds and the state beside them. One more hold in a set is written first, so that a server
--- without memory refuses it before anything has changed. All else begins with what is removed, and
--- is not refused.
+-- Stores holds and the state. A hold that is added is written first, so that a server without
+-- memory refuses it before anything has changed. All other changes begin with a removal, which is
+-- not refused.
 local function store_set(key, holds, state, reset)
   local old, new = holds.member, write_head(holds) .. state
   if holds.added then

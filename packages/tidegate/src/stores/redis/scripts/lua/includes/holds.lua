@@ -2,10 +2,10 @@
   Holds: the port of algorithms/holds.ts. A hold is { id, units, ttl in ms, expiry in ms }. A lease
   is one whose id begins with !; it is charged when its time is over.
 
-  The holds of a counter are nil, or a table of what their head says (hold-set.lua), and of what is
-  to change in the set: the hold that is `added`, the members of the one that is `dropped`, up to
-  when they have `expired_by`; and after the clock has jumped back, `all` that are open and those
-  that have `moved`. In a list they are in `pages` (hold-pages.lua), read when they are needed.
+  The holds of a counter are nil, or a table with the fields of their head (hold-set.lua) and the
+  changes of the set: the hold that is `added`, the members of the one that is `dropped`, the time
+  up to which they have `expired_by`; and after the clock has jumped back, `all` that are open and
+  those that have `moved`. In a list they are in `pages` (hold-pages.lua), read when needed.
 ]]
 -- @include stamp
 -- @include hold-set
@@ -247,9 +247,9 @@ local function first_expiry(holds, now)
   end)
 end
 
--- The wait until the algorithm admits, looking at each interval between two expiries. With each of
--- them less is held and the wait is shorter; where it is too long even after the last of a part, it
--- is so after the others.
+-- The wait until the algorithm admits. It checks each interval between two expiries. With each
+-- expiry less is held and the wait is shorter, so if it is too long after the last of a part, it is
+-- too long after the others.
 local function retry_beside(algorithm, state, holds, wait, cost, now, p)
   local held = holds.held
   local function wait_beside(units)
