@@ -1,16 +1,15 @@
 /** Decisions on Redis Clusters, at several numbers of calls in flight, of keys and of masters. */
 
 import { Cluster, Redis } from 'ioredis'
-import { createLimiter, tokenBucket } from 'tidegate'
-import { redisStore } from 'tidegate/redis'
 import { startCluster } from '../test/support/servers/cluster.ts'
 import { startRedis } from '../test/support/servers/redis.ts'
 import { packageVersion, redisVersion } from './harness/machine.ts'
 import type { Part, Run } from './harness/part.ts'
-import { median, takeTurns } from './harness/rounds.ts'
+import { takeTurns } from './harness/rounds.ts'
+import { measureChanges } from './parts/cluster/changes.ts'
+import { measureMasters } from './parts/cluster/masters.ts'
 import { evenKeys, zipfKeys } from './parts/load/draws.ts'
 import {
-  cpuUsOf,
   measure,
   OURS,
   PEER,
@@ -52,7 +51,8 @@ export const part: Part = {
       })),
     })
     await compareWithOneServer(run, client, rounds)
-    await measureMasters(run, rounds)
+    await measureChanges(run)
+    await measureMasters(run)
   },
 }
 
@@ -128,47 +128,8 @@ async function compareWithOneServer(run: Run, cluster: Cluster, rounds: number):
   })
 }
 
-/** What a decision costs the masters: two cores cannot show the throughput of six of them. */
-async function measureMasters(run: Run, rounds: number): Promise<void> {
-  const rows = []
-  for (const masters of run.isQuick ? [3] : [3, 6]) {
-    const { client, servers } = await openCluster(run, masters)
-    for (const caller of [ours(client), groupsWithin(client)]) {
-      const load = { inFlight: 256, calls: run.isQuick ? 8_000 : 24_000, keys: evenKeys(KEYS) }
-      const cpu: number[] = []
-      for (let round = 0; round < rounds; round += 1) {
-        const before = await cpuUsOf(servers)
-        await measure(caller, load, async () => 0)
-        cpu.push(((await cpuUsOf(servers)) - before) / load.calls)
-      }
-      rows.push({ name: `${masters} masters, ${caller.name}`, isOurs: true, cells: [median(cpu)] })
-    }
-  }
-  run.table({
-    name: 'cluster-masters',
-    title: 'Processor time of all masters together per decision, 256 in flight',
-    columns: [{ name: 'CPU in µs', digits: 1 }],
-    rows,
-  })
-}
-
 function ours(client: Redis | Cluster): RedisCaller {
   const [first] = redisCallers(client, 60_000)
   if (first === undefined) throw new Error('there is no caller')
   return { ...first, name: 'one limit' }
-}
-
-/** Three limits of a user within an organisation; each organisation has its own slot. */
-function groupsWithin(client: Cluster): RedisCaller {
-  const limit = tokenBucket({ limit: 60_000, per: '60s' })
-  const limiter = createLimiter({
-    limits: { org: limit, user: limit, address: limit },
-    within: 'org',
-    store: redisStore(client, { prefix: 'groups' }),
-    deadlineMs: 5_000,
-  })
-  return {
-    name: 'three limits within one',
-    call: (key) => limiter.check({ org: key, user: key, address: key }),
-  }
 }

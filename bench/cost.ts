@@ -19,7 +19,7 @@ import { gatewayCost } from './parts/cost/gateway.ts'
 import { keysInProcess, keysInRedis } from './parts/cost/keys-report.ts'
 import {
   CONNECTIONS_MAX,
-  clusterLoad,
+  clusterLoads,
   costOf,
   type DecisionCost,
   gatewayLoads,
@@ -69,9 +69,12 @@ async function decisions(run: Run, url: string, info: Redis): Promise<void> {
     const contenders = [...decisionContenders(load.perDay), ...algorithmContenders(load.perDay)]
     rows.push(...(await measureLoad(run, load, contenders, clients, [info])))
   }
-  const { client, masters } = await costCluster(run)
-  const onCluster = clusterContenders(clusterLoad.perDay)
-  rows.push(...(await measureLoad(run, clusterLoad, onCluster, [client], masters)))
+  const clientsMax = Math.max(...clusterLoads.map(({ connections }) => connections))
+  const onCluster = await costCluster(run, clientsMax)
+  for (const load of clusterLoads) {
+    const contenders = clusterContenders(load.perDay)
+    rows.push(...(await measureLoad(run, load, contenders, onCluster.clients, onCluster.masters)))
+  }
   run.table({
     name: 'cost-decision',
     title: 'What one decision costs',
@@ -181,8 +184,8 @@ const reasons: Readonly<Record<string, string>> = {
     'Alone, a decision of ours reads, computes and writes a bucket that refills continuously; ' +
     'the peer increments a number, and answers with less.',
   '16 connections, 8 in flight':
-    'Up to eight calls of a process travel as commands of their own, so that none waits; then a ' +
-    'bucket costs Redis a little more than a number that is incremented.',
+    'Few calls of a process travel together; then a bucket costs Redis a little more than a ' +
+    'number that is incremented.',
   '64 connections, 1 in flight':
     'With one call at a time on each connection there is nothing to gather, as if each were alone.',
   '256 in flight on Cluster':

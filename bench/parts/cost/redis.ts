@@ -56,13 +56,23 @@ export const gatewayLoads: readonly Load[] = [
 
 export const CONNECTIONS_MAX = 64
 
-export const clusterLoad: Load = {
-  name: '256 in flight on Cluster',
-  connections: 1,
-  inFlight: 256,
-  keys: KEYS,
-  perDay: PER_DAY,
-}
+/** Three masters: one busy process, and many gateways with a few calls for each master. */
+export const clusterLoads: readonly Load[] = [
+  {
+    name: '256 in flight on Cluster',
+    connections: 1,
+    inFlight: 256,
+    keys: KEYS,
+    perDay: PER_DAY,
+  },
+  {
+    name: '16 clients, 32 in flight on Cluster',
+    connections: 16,
+    inFlight: 32,
+    keys: KEYS,
+    perDay: PER_DAY,
+  },
+]
 
 /** Calls after which a caller yields; hot keys are answered without a wait. */
 const TURN_CALLS = 100

@@ -56,11 +56,11 @@ export class HeavyHitters {
   /** Lowers all counts until there is room, or the new count is 0. */
   #compete(key: string, calls: number): void {
     const by = calls === 1 ? 1 : Math.min(calls, ...this.#current.values())
-    for (const [other, count] of this.#current) {
-      if (count <= by) this.#current.delete(other)
-      else this.#current.set(other, count - by)
-    }
-    if (calls > by) this.#current.set(key, calls - by)
+    // A new map: to delete thousands of keys one by one takes longer.
+    const left = new Map<string, number>()
+    for (const [other, count] of this.#current) if (count > by) left.set(other, count - by)
+    if (calls > by) left.set(key, calls - by)
+    this.#current = left
   }
 }
 

@@ -14,12 +14,13 @@ import type { Outcome, ScriptRunner } from './script-runner.ts'
 const limit = tokenBucket({ limit: 10, per: '1s' })
 
 /** Takes every command, and answers only when the test does. */
-function silentServer(bounds: Partial<QueueBounds> = {}, isShut = false) {
+function silentServer(bounds: Partial<QueueBounds> = {}, isShut = false, roundTripMs?: number) {
   const calls: ScriptCall[] = []
   const outcomes: Outcome[] = []
   const answers: (Decision | string)[] = []
   const errors: string[] = []
-  const runner: Pick<ScriptRunner, 'run'> = {
+  const runner: Pick<ScriptRunner, 'run' | 'roundTripMs'> = {
+    roundTripMs,
     run: (call, outcome) => {
       calls.push(call)
       outcomes.push(outcome)
@@ -39,6 +40,11 @@ function silentServer(bounds: Partial<QueueBounds> = {}, isShut = false) {
   return { calls, outcomes, answers, errors, queue, push }
 }
 
+/** Everything that an idle process sends is sent then. */
+function afterMicrotasks(): Promise<void> {
+  return new Promise((resolve) => queueMicrotask(resolve))
+}
+
 /** Longer than the time after which the process is looked at again. */
 async function keepBusy(): Promise<void> {
   const endMs = performance.now() + 120
@@ -53,6 +59,28 @@ describe('charges on their way', () => {
     push('b')
     await turn()
     expect(calls.map(({ keys }) => keys)).toEqual([['a'], ['b']])
+  })
+
+  test.each([
+    { roundTripMs: 0.05, commands: 2 },
+    { roundTripMs: 0.5, commands: 5 },
+    { roundTripMs: 20, commands: 8 },
+  ])('are at most $commands commands at $roundTripMs ms, and the others gather', async (one) => {
+    // While time stands still, the queue does not measure if the process is busy.
+    vi.useFakeTimers({ toFake: ['performance'] })
+    try {
+      const { calls, outcomes, push } = silentServer({}, false, one.roundTripMs)
+      for (let at = 0; at < 12; at++) {
+        push(`key ${at}`)
+        await afterMicrotasks()
+      }
+      expect(calls.map(({ keys }) => keys.length)).toEqual(Array(one.commands).fill(1))
+      outcomes[0]?.onReply(1, true)
+      await afterMicrotasks()
+      expect(calls.at(-1)?.keys.length).toBe(12 - one.commands)
+    } finally {
+      vi.useRealTimers()
+    }
   })
 
   test('travel together from a busy process, and wait for no reply for long', async () => {

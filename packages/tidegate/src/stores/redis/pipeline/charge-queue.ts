@@ -37,6 +37,7 @@ import {
   type Lane,
   maySend,
   newLane,
+  placesFor,
   takeFrom,
 } from './lane.ts'
 import type { Outcome, ScriptRunner } from './script-runner.ts'
@@ -202,6 +203,7 @@ export class ChargeQueue {
       this.#passGate(lane, lane.gate)
       return
     }
+    lane.places = placesFor(this.#runner.roundTripMs)
     while (maySend(lane, waitingMin)) {
       const { length } = lane.waiting
       const part = Math.max(Math.ceil(length / (inFlightMax(lane) - lane.inFlight)), partMin)
