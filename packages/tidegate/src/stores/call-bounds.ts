@@ -1,3 +1,5 @@
+import type { Meter } from '../observer.ts'
+
 /** Bounds on the calls of one caller. */
 export interface CallBounds {
   /**
@@ -12,4 +14,6 @@ export interface CallBounds {
   readonly queueMax: number
   /** How long calls wait for the first answer of a store that has never answered. */
   readonly connectMs: number
+  /** Receives the commands of these calls. */
+  readonly meter?: Pick<Meter, 'command'> | undefined
 }

@@ -38,11 +38,17 @@ export class LeasedStore implements Store {
   readonly #denials = new Denials()
 
   constructor(store: Store, observer: Observer | undefined) {
+    const { times } = store.capabilities ?? {}
     this.#store = store
     this.#limits = new HotLimits(store, safely(observer))
     this.#groups = new LeasedGroups(store, this.#limits)
     this.capabilities = {
       ready: async (timeoutMs) => store.capabilities?.ready?.(timeoutMs),
+      held: () => ({
+        leases: this.#limits.leases,
+        denials: this.#denials.size + this.#groups.denials.size,
+      }),
+      ...(times === undefined ? undefined : { times }),
       hotKeys: () => {
         const nowMs = steadyClock.now()
         this.#denials.reportCalls(nowMs)
