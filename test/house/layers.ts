@@ -24,6 +24,7 @@ const filesOfLibrary: Readonly<Record<string, string>> = {
   'errors.ts': 'errors',
   'http.ts': 'http',
   'index.ts': 'index',
+  'metrics.ts': 'metrics',
   'observer.ts': 'observer',
   'options.ts': 'options',
   'runtime.ts': 'runtime',
@@ -54,6 +55,9 @@ const allowedInLibrary: Readonly<Record<string, readonly string[]>> = {
     'http',
   ],
   testing: ['clock', 'stores', 'http'],
+  metrics: [
+    ...['clock', 'decision types', 'errors types', 'observer', 'stores types', 'limiter types'],
+  ],
 }
 
 const library: Layers = {
@@ -72,7 +76,7 @@ const server: Layers = {
     limits: [],
     policy: ['limits', 'config'],
     stores: ['policy', 'config'],
-    observability: ['config/mask-secrets.ts'],
+    observability: ['config/mask-secrets.ts', 'limits types'],
     overload: ['limits/priority.ts', 'observability types'],
     'http-api': ['config/alternative-names.ts'],
     gateway: ['policy', 'limits', 'overload', 'observability', 'config'],

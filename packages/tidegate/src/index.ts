@@ -25,6 +25,7 @@ export type {
   Evaluation,
   LayeredLimitOptions,
   Limiter,
+  LimiterMeter,
   LimiterOptions,
   ReserveOptions,
   SingleLimitOptions,
@@ -44,7 +45,7 @@ export {
   tokenBucket,
   type Units,
 } from './limits/limits.ts'
-export type { BreakerState, LimiterEvent, Observer } from './observer.ts'
+export type { BreakerState, LimiterEvent, Meter, Observer } from './observer.ts'
 export type { CallBounds } from './stores/call-bounds.ts'
 export { chargeOneAsGroup, chargeSingle } from './stores/charge-one.ts'
 export { frontStore } from './stores/front-store.ts'
@@ -61,6 +62,7 @@ export type {
   Charge,
   ChargeMode,
   Counter,
+  HeldKeys,
   HotKey,
   MaybePromise,
   Store,

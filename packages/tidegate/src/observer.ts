@@ -4,7 +4,7 @@
  */
 
 import type { Degraded } from './decision.ts'
-import type { TidegateError } from './errors.ts'
+import type { ErrorCode, TidegateError } from './errors.ts'
 
 export type BreakerState = 'closed' | 'open' | 'half-open'
 
@@ -44,6 +44,32 @@ export type LimiterEvent =
   | { readonly type: 'enabled'; readonly enabled: boolean }
 
 export type Observer = (event: LimiterEvent) => void
+
+/**
+ * The port for metrics of a store. Commands are as frequent as decisions, so it gets plain
+ * arguments instead of an object. A store without a meter pays nothing for it.
+ */
+export interface Meter {
+  readonly observer: Observer
+  /**
+   * Called when a command to a server has ended. `shard` is empty if the store has only one,
+   * `charges` is 0 for a command without a charge, and `error` is undefined for a reply in time.
+   */
+  command(shard: string, charges: number, tookMs: number, error: ErrorCode | undefined): void
+}
+
+/** Returns an observer that calls both. */
+export function bothObservers(
+  one: Observer | undefined,
+  other: Observer | undefined,
+): Observer | undefined {
+  if (one === undefined || other === undefined) return one ?? other
+  const [first, second] = [safely(one), safely(other)]
+  return (event) => {
+    first(event)
+    second(event)
+  }
+}
 
 /** Wraps an observer so that it cannot make a decision fail. */
 export function safely(observer: Observer | undefined): Observer {

@@ -100,7 +100,7 @@ describe('the state of a target', () => {
     const asked = [1, 2, 3].map(() => ask(gateway).catch(() => 0))
     await until('they are there', () => {
       const { api } = gateway.gateway.upstreams()
-      const [state] = (api ?? []) as { inFlight: number; waiting: number }[]
+      const [state] = (api ?? []) as readonly { inFlight: number; waiting: number }[]
       return state?.inFlight === 2 && state.waiting === 1
     })
     await gateway.close()

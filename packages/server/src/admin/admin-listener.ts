@@ -1,11 +1,11 @@
 /**
- * The listener for operators: `/status`, `/health` and `/ready`, and the admin API if there is a
- * credential for it.
+ * The listener for operators: `/status`, `/health`, `/ready` and `/metrics`, and the admin API if
+ * there is a credential for it.
  */
 
 import { isIP } from 'node:net'
 import { type ListenerTls, listen, type RunningListener } from '../http-api/listener.ts'
-import { type ApiResponse, jsonResponse } from '../http-api/messages.ts'
+import { type ApiRequest, type ApiResponse, jsonResponse } from '../http-api/messages.ts'
 import { type Methods, router } from '../http-api/router.ts'
 import { type AdminAccess, adminApi } from './admin-api.ts'
 import type { AdminContext } from './route.ts'
@@ -14,15 +14,17 @@ export interface AdminOptions {
   readonly host: string
   readonly port: number
   readonly tls?: ListenerTls | undefined
-  /** Undefined without any credential: then only the three pages are served. */
+  /** Undefined without any credential: then only the pages are served. */
   readonly api: { readonly context: AdminContext; readonly access: AdminAccess } | undefined
+  /** The page of metrics, in the format that the header `Accept` asks for. */
+  readonly metrics?: (accept: string | undefined) => Promise<ApiResponse>
   status(): object
   isReady(): boolean
   onError(error: unknown): void
 }
 
 export function startAdmin(options: AdminOptions): Promise<RunningListener> {
-  const { api, onError } = options
+  const { api, metrics, onError } = options
   const ready = () => {
     const isReady = options.isReady()
     return indented(isReady ? 200 : 503, { status: isReady ? 'ready' : 'not ready' })
@@ -30,6 +32,9 @@ export function startAdmin(options: AdminOptions): Promise<RunningListener> {
   const pages: Readonly<Record<string, Methods>> = {
     '/health': { GET: () => indented(200, { status: 'ok' }) },
     '/ready': { GET: ready },
+    ...(metrics !== undefined && {
+      '/metrics': { GET: ({ headers }: ApiRequest) => metrics(headers.accept) },
+    }),
     '/status': { GET: () => indented(200, options.status()) },
   }
   const handler =

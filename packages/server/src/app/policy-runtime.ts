@@ -4,13 +4,14 @@
  */
 
 import { isDeepStrictEqual } from 'node:util'
+import type { Meter } from 'tidegate'
 import { maskSecrets } from '../config/mask-secrets.ts'
 import { type ReadSecret, secretReader } from '../config/secrets.ts'
 import type { ConfigProblem } from '../config/source.ts'
 import { overloadSettings } from '../gateway/overload-settings.ts'
 import { createEnforcer, type Enforcer } from '../limits/enforcer.ts'
 import { FailedAttempts } from '../limits/failed-attempts.ts'
-import { type LiveEntries, noEntries } from '../limits/live/live-entries.ts'
+import { type LiveEntries, noEntries, type SwitchState } from '../limits/live/live-entries.ts'
 import type { Emit } from '../observability/events.ts'
 import { Overload, type OverloadSettings } from '../overload/overload.ts'
 import { watchLoop } from '../overload/watch-loop.ts'
@@ -26,6 +27,8 @@ export interface PolicyRuntimeOptions {
   readonly config: PolicyConfig
   readonly environment: Environment
   readonly emit: Emit
+  /** Counts the commands of the store. */
+  readonly meter?: Meter | undefined
   /** Default: by the sections of the policy. */
   readonly overload?: OverloadSettings | undefined
 }
@@ -77,6 +80,7 @@ export class PolicyRuntime {
       ...(document.store.deadline !== undefined && { deadlineMs: document.store.deadline }),
       queueMs: document.store.queue,
       observer: (event) => emit({ type: 'store', store: '', event }),
+      ...(options.meter !== undefined && { meter: options.meter }),
       onConnectionError: (error) => emit({ type: 'store-connection', store: '', error }),
     })
     lifecycle.add(() => this.store.close())
@@ -91,6 +95,12 @@ export class PolicyRuntime {
 
   get policy(): ServicePolicy {
     return this.#policy
+  }
+
+  /** The state of the switch for limits. */
+  get switchState(): SwitchState {
+    const entry = this.#live.switch
+    return entry !== undefined && entry.expiresAt > Date.now() ? entry.limits : 'on'
   }
 
   /** Replaces the changes of operators. They stay when the policy changes. */

@@ -5,16 +5,25 @@
 
 import { resolve } from 'node:path'
 import type { Logger } from 'pino'
+import type { Decision } from 'tidegate'
 import { refuseOpenAdmin, startAdmin } from '../admin/admin-listener.ts'
 import { readTlsFile } from '../config/tls-files.ts'
 import { startDecisionApi } from '../decision-api/decision-api.ts'
-import { evaluateCheck, priorityMax, priorityOfChecks } from '../decision-api/evaluate-check.ts'
+import {
+  evaluateCheck,
+  type OutcomeListener,
+  priorityMax,
+  priorityOfChecks,
+} from '../decision-api/evaluate-check.ts'
 import { type RunningGateway, startGateway } from '../gateway/gateway.ts'
 import type { RunningListener } from '../http-api/listener.ts'
 import { oneStore } from '../limits/charging/store-router.ts'
-import type { ServiceEvent } from '../observability/events.ts'
+import type { Emit, ServiceEvent } from '../observability/events.ts'
+import type { Door, DoorMetrics } from '../observability/metrics/door-metrics.ts'
+import { ServiceMetrics } from '../observability/metrics/service-metrics.ts'
 import type { PolicyDocument } from '../policy/schema/policy-schema.ts'
 import { createPolicyRateLimitService } from '../rls/service/policy-service.ts'
+import type { CallListener } from '../rls/service/rate-limit-service.ts'
 import { ResponseTimes } from '../rls/service/response-times.ts'
 import { Stats } from '../rls/service/stats.ts'
 import type { RlsServerSettings } from '../rls/settings.ts'
@@ -25,6 +34,7 @@ import { adminAccess, hasAdminApi } from './operators/admin-access.ts'
 import { operatedPolicy } from './operators/operated-policy.ts'
 import { PolicyRuntime, type PolicyRuntimeOptions } from './policy-runtime.ts'
 import { type RlsListeners, startRlsListeners } from './rls-listeners.ts'
+import { addGauges, metricsResponse, type ReadPage } from './service-pages.ts'
 
 export interface PolicyServiceOptions extends PolicyRuntimeOptions {
   /** The version of the program. */
@@ -32,6 +42,8 @@ export interface PolicyServiceOptions extends PolicyRuntimeOptions {
   readonly parts: PolicyServiceParts
   /** True if other processes serve the same listeners. */
   readonly isWorker?: boolean
+  /** Returns the page of all processes from that of this one. Default: it is the only one. */
+  readonly pageOfAll?: (own: ReadPage) => ReadPage
 }
 
 export interface PolicyServiceParts {
@@ -77,19 +89,37 @@ class Service implements PolicyService {
   readonly #runtime: PolicyRuntime
   readonly #stats = new Stats()
   readonly #startedAtMs = Date.now()
+  /** Undefined without a listener for operators, which is where they are read. */
+  readonly #metrics: ServiceMetrics | undefined
+  readonly #emit: Emit
   #control: ControlRoom | undefined
   #isStarted = false
 
   constructor(options: PolicyServiceOptions, lifecycle: Lifecycle) {
     this.#options = options
     this.#lifecycle = lifecycle
+    const { admin } = options.config.policy.value.document
+    const metrics = admin === undefined ? undefined : new ServiceMetrics()
+    this.#metrics = metrics
     const emit = (event: ServiceEvent) => {
+      metrics?.observe(event)
       this.#count(event)
       options.emit(event)
     }
     const { control } = options.config
     if (control !== undefined) lifecycle.add(() => control.plane.close())
-    this.#runtime = new PolicyRuntime({ ...options, emit }, lifecycle)
+    const { meter } = metrics?.store ?? {}
+    this.#runtime = new PolicyRuntime({ ...options, emit, meter }, lifecycle)
+    this.#emit = emit
+    if (metrics === undefined) return
+    const runtime = this.#runtime
+    addGauges(
+      { metrics, runtime, version: options.version, gateway: () => this.gateway },
+      lifecycle,
+    )
+    runtime.add(({ value }) => () => {
+      metrics.decisions.keepLimits(value.document.limits.map(({ name }) => name))
+    })
   }
 
   get store(): OpenStore {
@@ -108,8 +138,8 @@ class Service implements PolicyService {
     if (parts.gateway) await this.#startGateway(document, parts.gateway)
     if (parts.rateLimitService) await this.#startRateLimitService(parts.rateLimitService)
     this.#stats.configLoadSuccess++
-    const { config, emit } = this.#options
-    config.control?.plane.start(emit, config.policy.id)
+    const { config } = this.#options
+    config.control?.plane.start(this.#emit, config.policy.id)
     this.#runtime.follow(this.#lifecycle)
     this.#isStarted = true
   }
@@ -135,6 +165,10 @@ class Service implements PolicyService {
       overload,
       readSecret,
       folder: config.folder,
+      metrics: this.#metrics && {
+        gateway: this.#metrics.gateway,
+        door: this.#metrics.decisions.door('gateway', this.store.store.isRemote),
+      },
       ...part,
     })
     this.gateway = gateway
@@ -144,6 +178,7 @@ class Service implements PolicyService {
   async #startRateLimitService(settings: RlsServerSettings): Promise<void> {
     const stats = this.#stats
     const times = new ResponseTimes()
+    const door = this.#door('rls')
     const { enforcer, overload } = this.#runtime
     const service = createPolicyRateLimitService({
       enforcer,
@@ -152,7 +187,8 @@ class Service implements PolicyService {
       times,
       settings,
       overload,
-      onError: (error) => this.#options.emit({ type: 'error', error }),
+      onCall: door && callCounter(door),
+      onError: (error) => this.#emit({ type: 'error', error }),
     })
     this.rateLimitService = await startRlsListeners({
       settings,
@@ -168,6 +204,8 @@ class Service implements PolicyService {
     if (decisionApi === undefined) return
     const { listen, token, batchMax, bodyBytesMax } = decisionApi
     const { enforcer, failures, overload, readSecret } = this.#runtime
+    const door = this.#door('decision_api')
+    const onOutcome: OutcomeListener = (outcome, tookMs) => door?.decidedAfter(outcome, tookMs)
     const listener = await startDecisionApi({
       host: listen.host ?? '127.0.0.1',
       port: listen.port,
@@ -180,7 +218,7 @@ class Service implements PolicyService {
       overload,
       priorityMax: () => priorityMax(enforcer()),
       priorityOf: (checks) => priorityOfChecks(enforcer(), checks),
-      evaluate: (check) => evaluateCheck(enforcer(), check),
+      evaluate: (check) => evaluateCheck(enforcer(), check, onOutcome),
     })
     this.decisionApi = listener
     this.#lifecycle.add(() => listener.close())
@@ -189,8 +227,10 @@ class Service implements PolicyService {
   /** Closed after the others, so that `/status` also responds while requests are drained. */
   async #startAdmin({ admin }: PolicyDocument): Promise<void> {
     if (admin === undefined) return
-    const { config, emit } = this.#options
+    const { config, pageOfAll } = this.#options
     const { host = '127.0.0.1', port } = admin.listen
+    const own: ReadPage = async () => this.#metrics?.read() ?? []
+    const readPage = pageOfAll?.(own) ?? own
     const control = hasAdminApi(admin) ? this.#control : undefined
     refuseOpenAdmin(host, admin.tls !== undefined, control !== undefined)
     const listener = await startAdmin({
@@ -204,16 +244,18 @@ class Service implements PolicyService {
         }),
         access: adminAccess(admin, this.#runtime.readSecret),
       },
+      metrics: (accept) => metricsResponse(readPage, accept),
       status: () => this.#status(),
       isReady: () => this.#isReady,
-      onError: (error) => emit({ type: 'error', error }),
+      onError: (error) => this.#emit({ type: 'error', error }),
     })
     this.admin = listener
     this.#lifecycle.add(() => listener.close())
   }
 
   async #openControl({ admin }: PolicyDocument): Promise<void> {
-    const { isWorker = false, version, config, emit } = this.#options
+    const { isWorker = false, version, config } = this.#options
+    const emit = this.#emit
     const { control, folder } = config
     if (control === undefined && !hasAdminApi(admin)) return
     const opened = await ControlRoom.open({
@@ -223,6 +265,10 @@ class Service implements PolicyService {
     })
     this.#control = opened
     this.#lifecycle.add(() => opened.close())
+  }
+
+  #door(door: Door): DoorMetrics | undefined {
+    return this.#metrics?.decisions.door(door, this.store.store.isRemote)
   }
 
   get #isReady(): boolean {
@@ -256,6 +302,25 @@ class Service implements PolicyService {
     }
   }
 }
+
+/** Counts a call of Envoy: its outcome by the limit that decided, and each of its limits. */
+function callCounter(door: DoorMetrics): CallListener {
+  return (outcome, events, tookMs) => {
+    let deciding: Decision | undefined
+    for (const { charge, decision } of events) {
+      if (charge === undefined || decision === undefined || charge.isNegative) continue
+      door.limitDecided(charge.name, decision, charge.isShadow)
+      if (deciding === undefined || !decision.allowed) deciding = decision
+    }
+    door.called(callOutcomes[outcome], deciding, tookMs)
+  }
+}
+
+const callOutcomes = {
+  within: 'admitted',
+  over: 'denied',
+  'store-failed': 'unavailable',
+} as const
 
 function listenerTls(
   { cert, key, clientCa }: NonNullable<NonNullable<PolicyDocument['admin']>['tls']>,

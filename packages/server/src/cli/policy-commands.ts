@@ -24,7 +24,13 @@ import { sourceChoice, sourceHelp, sourceOptions } from './source-flags.ts'
 import { startError } from './start-error.ts'
 import { type Command, exitCodes, type Terminal, UsageError } from './terminal.ts'
 import { version } from './version.ts'
-import { INSTANCE_VARIABLE, isWorker, leaveSupervisor, superviseWorkers } from './workers.ts'
+import {
+  INSTANCE_VARIABLE,
+  isWorker,
+  leaveSupervisor,
+  superviseWorkers,
+  workerPage,
+} from './workers.ts'
 
 /** More than any machine has cores for. */
 const WORKERS_MAX = 256
@@ -105,7 +111,7 @@ async function run(args: readonly string[], terminal: Terminal, partsOf: PartsOf
   const service = await start(config, parts, logger, terminal, workers > 1)
   await untilStopped()
   await service.close()
-  leaveSupervisor()
+  await leaveSupervisor()
   return exitCodes.ok
 }
 
@@ -142,6 +148,7 @@ async function start(
       parts,
       version: version(),
       isWorker,
+      ...(workerPage !== undefined && { pageOfAll: workerPage.ofAll }),
     })
     announce(service, config.policy.value.document, terminal)
     return service

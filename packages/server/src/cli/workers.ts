@@ -1,12 +1,14 @@
 /**
  * Several processes on one port. The supervisor starts them, replaces a worker that crashes, and
- * restarts them one by one on SIGHUP, so that requests always find a process that listens.
+ * restarts them one by one on SIGHUP, so that requests always find a process that listens. It adds
+ * up their metrics, so that each of them can serve the page of all.
  */
 
 import cluster, { type Worker } from 'node:cluster'
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { WorkerPage, WorkerPages } from '../observability/metrics/worker-pages.ts'
 import { exitCodes, type Terminal } from './terminal.ts'
 
 /** The delay before a crashed worker is replaced, so that crashes do not become a busy loop. */
@@ -20,9 +22,23 @@ export const INSTANCE_VARIABLE = 'TIDEGATE_INSTANCE'
 
 export const isWorker = cluster.isWorker
 
+/** The page of metrics of all workers; undefined in a process that is the only one. */
+export const workerPage = cluster.isWorker ? new WorkerPage(supervisorChannel()) : undefined
+
 /** Disconnects a worker from its supervisor, so that it can end when it has no more work. */
-export function leaveSupervisor(): void {
+export async function leaveSupervisor(): Promise<void> {
+  await workerPage?.finish()
   cluster.worker?.disconnect()
+}
+
+function supervisorChannel(): ConstructorParameters<typeof WorkerPage>[0] {
+  return {
+    onMessage: (listener) => void process.on('message', listener),
+    send(message, sent = () => undefined) {
+      if (process.connected) process.send?.(message, undefined, undefined, sent)
+      else sent()
+    },
+  }
 }
 
 /** Resolves with the exit code when all workers have ended. */
@@ -41,6 +57,7 @@ class Supervisor {
   /** 48 random bits, as a single gateway has. */
   readonly #instance = randomBytes(6).toString('hex')
   readonly #workers = new Set<Worker>()
+  readonly #pages = new WorkerPages()
   readonly #end = Promise.withResolvers<number>()
   #isStopping = false
   #isRestarting = false
@@ -58,6 +75,12 @@ class Supervisor {
   start(): Worker {
     const worker = cluster.fork({ [INSTANCE_VARIABLE]: this.#instance })
     this.#workers.add(worker)
+    this.#pages.add({
+      id: worker.id,
+      // A worker that has just ended is removed by its event.
+      send: (message) => void (worker.isConnected() && worker.send(message, () => undefined)),
+    })
+    worker.on('message', (message) => this.#pages.onMessage(worker.id, message))
     let isListening = false
     worker.once('listening', () => {
       isListening = true
@@ -65,6 +88,7 @@ class Supervisor {
     })
     worker.once('exit', (code: number | null, signal: string | null) => {
       this.#workers.delete(worker)
+      this.#pages.remove(worker.id)
       const isWanted = worker.exitedAfterDisconnect === true || this.#isStopping
       if (!isWanted) this.#replace(worker, isListening, code, signal)
       if (this.#isStopping && this.#workers.size === 0) this.#end.resolve(this.#exitCode)

@@ -9,12 +9,22 @@ import { higher, PRIORITY_DEFAULT, type Priority } from '../limits/priority.ts'
 import type { Identity, RequestFacts } from '../limits/request-facts.ts'
 import type { Check, CheckResult } from './check-schema.ts'
 
+/** Receives the outcome of every check that charges, and the time that it took. */
+export type OutcomeListener = (outcome: RequestOutcome, tookMs: number) => void
+
 /** Throws if the check is invalid. Charges nothing until the returned function is called. */
-export function evaluateCheck(enforcer: Enforcer, check: Check): () => Promise<CheckResult> {
+export function evaluateCheck(
+  enforcer: Enforcer,
+  check: Check,
+  onOutcome?: OutcomeListener,
+): () => Promise<CheckResult> {
   const evaluate = 'request' in check ? ofRequest(enforcer, check) : ofNames(enforcer, check)
   return async () => {
+    const startMs = performance.now()
     const found = await evaluate()
-    return found === 'forbidden' ? forbidden : resultOf(found)
+    if (found === 'forbidden') return forbidden
+    if (!check.peek) onOutcome?.(found, performance.now() - startMs)
+    return resultOf(found)
   }
 }
 

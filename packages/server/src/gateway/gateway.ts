@@ -10,6 +10,8 @@ import type { Logger } from 'pino'
 import type { ReadSecret } from '../config/secrets.ts'
 import type { FailedAttempts } from '../limits/failed-attempts.ts'
 import { LineBudget } from '../observability/line-budget.ts'
+import type { DoorMetrics } from '../observability/metrics/door-metrics.ts'
+import type { GatewayMetrics } from '../observability/metrics/gateway-metrics.ts'
 import type { Overload } from '../overload/overload.ts'
 import type { KeyTable } from '../policy/api-keys/key-table.ts'
 import type { AuthSection } from '../policy/schema/auth-section.ts'
@@ -32,6 +34,7 @@ import { cors } from './stages/cors.ts'
 import { forward } from './stages/forward.ts'
 import { ipLists } from './stages/ip-lists.ts'
 import { log } from './stages/log.ts'
+import { measure } from './stages/measure.ts'
 import { ownPaths } from './stages/own-paths.ts'
 import { boundPreflights, markPreflights } from './stages/preflights.ts'
 import { rateLimit } from './stages/rate-limit.ts'
@@ -43,7 +46,8 @@ import { transform } from './stages/transform.ts'
 import { refuseLoops } from './stages/via.ts'
 import { clientFactory } from './upstreams/client-factory.ts'
 import { type OpenUpstream, openUpstreams } from './upstreams/open-upstreams.ts'
-import { Upstream } from './upstreams/upstream.ts'
+import type { Target } from './upstreams/target.ts'
+import { Upstream, type UpstreamObserver } from './upstreams/upstream.ts'
 import type { CreateClient } from './upstreams/upstream-client.ts'
 
 export interface GatewaySections {
@@ -68,6 +72,8 @@ export interface GatewayOptions {
   /** The controller of this process, which measures the event loop elsewhere. */
   readonly overload: Overload
   readonly logger: Logger
+  /** Counts requests and decisions; without it, nothing is counted. */
+  readonly metrics?: { readonly gateway: GatewayMetrics; readonly door: DoorMetrics } | undefined
   readonly readSecret: ReadSecret
   /** File names in the sections are relative to it. */
   readonly folder: string
@@ -81,8 +87,10 @@ export interface RunningGateway {
   /** Such as `http://127.0.0.1:8080`. */
   readonly url: string
   readonly isReady: boolean
+  /** Open connections of clients. */
+  readonly connections: number
   /** The targets of each upstream, for operators. */
-  upstreams(): Readonly<Record<string, readonly object[]>>
+  upstreams(): Readonly<Record<string, readonly ReturnType<Target['status']>[]>>
   /**
    * Compiles everything but the listener; throws if a section cannot be used. Nothing changes until
    * the returned function is called, which does not throw.
@@ -132,8 +140,15 @@ class Gateway implements RunningGateway {
       onWait: (waitedMs) => options.overload.noteWait(waitedMs),
       reserved: () => this.#reserved,
       onError: this.#lines.error,
-      onRefused: this.#lines.refusedConnection,
+      onRefused: (reason, client) => {
+        this.#lines.refusedConnection(reason, client)
+        options.metrics?.gateway.refusedConnection(reason)
+      },
     })
+  }
+
+  get connections(): number {
+    return this.#listener.connections
   }
 
   get host(): string {
@@ -155,7 +170,7 @@ class Gateway implements RunningGateway {
     return this.#isReady
   }
 
-  upstreams(): Readonly<Record<string, readonly object[]>> {
+  upstreams(): ReturnType<RunningGateway['upstreams']> {
     const entries = [...this.#upstreams].map(([name, { upstream }]) => {
       return [name, upstream.targets.map((target) => target.status())] as const
     })
@@ -207,23 +222,28 @@ class Gateway implements RunningGateway {
   }
 
   #compile(sections: GatewaySections, keyTable: KeyTable | undefined): () => void {
-    const { folder, policy, failures, overload, logger, readSecret } = this.#options
+    const { folder, policy, failures, overload, logger, readSecret, metrics } = this.#options
     const { gateway, auth, routes } = sections
     const lines = this.#lines
     const node = nodeId(sections.log)
     const via = gateway.via === 'auto' ? `tidegate-${this.#instance}` : gateway.via
     const authenticators = readAuth(auth, keyTable, folder, readSecret)
     checkRoutes(routes, sections.upstreams)
+    const onTarget: UpstreamObserver = (upstream, target, event) => {
+      lines.target(upstream, target, event)
+      metrics?.gateway.target(upstream, event.type)
+    }
     const upstreams = openUpstreams(
       sections.upstreams,
       this.#upstreams,
       (name, tls) => readTargetTls(name, tls, folder),
-      (name, section, tls) => new Upstream(name, section, tls, this.#createClient, lines.target),
+      (name, section, tls) => new Upstream(name, section, tls, this.#createClient, onTarget),
     )
     const byName = new Map([...upstreams].map(([name, { upstream }]) => [name, upstream]))
     const { shed, shedByTier, isCritical } = shedStages({ overload, policy, routes })
     const refusedResponse = refusedResponses(gateway.headers, gateway.degradedHeaders)
     const handler = pipeline([
+      ...(metrics === undefined ? [] : [measure(metrics.gateway)]),
       log({ ...sections.log, logger, lines, nodeId: node, region: sections.region }),
       markPreflights(auth.apiKeys?.header ?? 'x-api-key'),
       cors(sections.cors, routes),
@@ -235,7 +255,7 @@ class Gateway implements RunningGateway {
       boundPreflights(gateway.preflightsPerSecondMax),
       authenticate({ ...authenticators, failures, refusedResponse }),
       shedByTier,
-      rateLimit(policy, gateway, refusedResponse),
+      rateLimit(policy, gateway, refusedResponse, metrics?.door),
       route(routes, byName),
       transform({ knowsKeys: auth.apiKeys !== undefined, via }),
       forward(),

@@ -36,6 +36,8 @@ export interface OpenStore {
   readonly description: string
   /** Whether the connection is open. */
   isConnected(): boolean
+  /** The number of open connections to each server. */
+  connections(): Readonly<Record<string, number>>
   /** Whether the connection is open, and every server has answered since the store was opened. */
   isReady(): boolean
   /** Resolves when every server has answered; rejects if that takes longer than a second. */
@@ -80,6 +82,7 @@ export function createStore(settings: StoreSettings, options: StoreOptions = {})
     store,
     description: `redis ${settings.mode} at ${settings.addresses.join(', ')}`,
     isConnected: () => client.status === 'ready',
+    connections: () => connectionsOf(client),
     isReady: () => client.status === 'ready' && warmUp.isDone,
     ready: () => warmUp.firstAttempt,
     async close() {
@@ -93,12 +96,22 @@ export function createStore(settings: StoreSettings, options: StoreOptions = {})
   }
 }
 
+/** By address on a cluster; otherwise there is one server, `main`. */
+function connectionsOf(client: Client): Readonly<Record<string, number>> {
+  if (client instanceof Redis) return { main: client.status === 'ready' ? 1 : 0 }
+  const nodes = client.nodes('master').map(({ options, status }) => {
+    return [`${options.host}:${options.port}`, status === 'ready' ? 1 : 0] as const
+  })
+  return Object.fromEntries(nodes)
+}
+
 function openMemory(): OpenStore {
   const store = memoryStore()
   return {
     store,
     description: 'memory of this process',
     isConnected: () => true,
+    connections: () => ({}),
     isReady: () => true,
     ready: async () => undefined,
     close: async () => store.close(),

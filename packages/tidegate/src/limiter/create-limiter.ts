@@ -7,6 +7,7 @@ import { checkFunction, checkOptions } from '../options.ts'
 import {
   type GuardedOptions,
   guardedOptionNames,
+  observerOf,
   parseGuardedOptions,
 } from '../stores/guarded/guarded-options.ts'
 import { memoryStore } from '../stores/memory/memory-store.ts'
@@ -47,8 +48,11 @@ export function createLimiter(options: SingleLimitOptions | LayeredLimitOptions<
   if ('limit' in options) refuseLayered(options)
   const { clock = systemClock } = options
   const owned = ownStore(options, clock)
-  const store = owned ?? frontOf(options.store as Store)
-  const observer = checkFunction(options.observer, 'createLimiter.observer')
+  const front = owned ?? frontOf(options.store as Store)
+  const { meter } = options
+  if (meter !== undefined) checkFunction(meter.metered, 'createLimiter.meter.metered')
+  const store = meter?.metered(front) ?? front
+  const observer = observerOf(options, 'createLimiter')
   const isEnabled = isLimitingEnabled(options.enabled)
   const make = <Keys, D extends Decision>(shape: KeyShape<Keys, D, unknown>) => {
     const unregister =

@@ -7,6 +7,7 @@ import type { Limit } from '../algorithms/limit.ts'
 import type { Clock } from '../clock.ts'
 import type { Decision } from '../decision.ts'
 import type { LimitRule } from '../limits/limits.ts'
+import type { Meter } from '../observer.ts'
 import type { GuardedOptions } from '../stores/guarded/guarded-options.ts'
 import type { HotKey, Store } from '../stores/store.ts'
 import type { Reservation, Slot } from './reservation.ts'
@@ -20,6 +21,14 @@ export interface LimiterOptions extends GuardedOptions {
   readonly clock?: Clock
   /** False admits everything without counting. Default: true, or the environment's setting. */
   readonly enabled?: boolean
+  /** Counts decisions, commands and events: `limiterMetrics().meter` of `tidegate/metrics`. */
+  readonly meter?: LimiterMeter
+}
+
+/** The port for metrics of limiters. */
+export interface LimiterMeter extends Meter {
+  /** Returns the store with its decisions counted. */
+  metered(store: Store): Store
 }
 
 export interface SingleLimitOptions<Context = unknown> extends LimiterOptions {

@@ -1,3 +1,5 @@
+import type { Meter } from '../observer.ts'
+
 /**
  * The longest deadline that a store chooses by its round trip. A request should not wait for
  * longer: enough for another region, not for another continent.
@@ -18,4 +20,6 @@ export interface CallBounds {
   readonly queueMax: number
   /** How long calls wait for the first answer of a store that has never answered. */
   readonly connectMs: number
+  /** Receives the commands of these calls. */
+  readonly meter?: Pick<Meter, 'command'> | undefined
 }

@@ -7,7 +7,7 @@
  * not contain their code.
  */
 
-import { type GuardedOptions, parseGuardedOptions } from './guarded/guarded-options.ts'
+import { type GuardedOptions, observerOf, parseGuardedOptions } from './guarded/guarded-options.ts'
 import { isGuarded, ownGuard } from './guarded/guarded-store.ts'
 import { LeasedStore } from './hot-keys/leased-store.ts'
 import { SpreadStore } from './hot-keys/spread-store.ts'
@@ -25,6 +25,7 @@ export function frontStore(store: Store, options?: GuardedOptions): Store {
   parseGuardedOptions(options ?? {}, 'frontStore')
   if (!store.isRemote) return store
   const guard = isGuarded(store) && options === undefined ? store : ownGuard(store, options ?? {})
+  const observer = observerOf(options ?? {}, 'frontStore')
   const hasShards = guard.capabilities?.sameShard !== undefined
-  return new LeasedStore(hasShards ? new SpreadStore(guard) : guard, options?.observer)
+  return new LeasedStore(hasShards ? new SpreadStore(guard) : guard, observer)
 }

@@ -74,6 +74,16 @@ export interface StoreTimes {
   /** Undefined before the first answer. */
   readonly roundTripMs: number | undefined
   readonly deadlineMs: number
+  /** Charges that wait to be sent, if the store queues them. */
+  readonly waiting?: number
+}
+
+/** The number of keys that this process answers for without the store. */
+export interface HeldKeys {
+  /** Keys with leased units. */
+  readonly leases: number
+  /** Denials that still hold. */
+  readonly denials: number
 }
 
 /** A key that is used often, with the number of its calls within the last second. */
@@ -115,8 +125,11 @@ export interface StoreCapabilities {
    */
   bounded?(bounds: CallBounds): Store
 
-  /** The latest round trip to the server and the deadline in force, for messages. */
+  /** The latest round trip to the server, the deadline in force and the queue, for operators. */
   times?(): StoreTimes
+
+  /** The keys that are decided about without the store. */
+  held?(): HeldKeys
 
   /** The keys with the most calls within the last second, in descending order. */
   hotKeys?(): readonly HotKey[]

@@ -90,6 +90,11 @@ export class Listener {
     return this.#address
   }
 
+  /** Open connections of clients. */
+  get connections(): number {
+    return this.#connections.count
+  }
+
   listen(): Promise<void> {
     const { host, port } = this.#options.section.listen
     return new Promise((resolve, reject) => {

@@ -7,6 +7,7 @@ import type { MaybePromise } from 'tidegate'
 import { writeHeaders } from 'tidegate/http'
 import type { RequestCheck } from '../../limits/enforcer.ts'
 import { type RequestOutcome, unlimited } from '../../limits/outcome.ts'
+import type { DoorMetrics } from '../../observability/metrics/door-metrics.ts'
 import type { GatewaySection } from '../../policy/schema/listener-section.ts'
 import { createContextKey } from '../context.ts'
 import { HeaderListWriter } from '../header-list.ts'
@@ -36,6 +37,7 @@ export function rateLimit(
   policy: LivePolicy,
   { headers: dialect, degradedHeaders }: HeaderOptions,
   refusedResponse: RefusedResponse,
+  metrics?: DoorMetrics | undefined,
 ): Stage {
   const proceed = (request: GatewayRequest, verdict: RequestOutcome, next: Handler) => {
     const { outcome, evaluation, release, block } = verdict
@@ -58,14 +60,20 @@ export function rateLimit(
     const { context } = request
     if (context.get(preflightMethod) !== undefined) return next(request)
     const isFree = context.get(isExempt)
+    const startedMs = metrics?.startMs() ?? 0
     const verdict = policy.enforcer().evaluate(request, isFree ? exempt : checked)
     if (isFree && verdict === unlimited) return next(request)
-    if (!(verdict instanceof Promise)) return proceed(request, verdict, next)
+    if (!(verdict instanceof Promise)) {
+      metrics?.decided(verdict, startedMs)
+      return proceed(request, verdict, next)
+    }
     const startMs = performance.now()
     // A promise that is resolved with another promise takes two more turns of the event loop.
     return new Promise((resolve, reject) => {
       const onVerdict = (found: RequestOutcome) => {
-        context.set(storeMs, performance.now() - startMs)
+        const tookMs = performance.now() - startMs
+        context.set(storeMs, tookMs)
+        metrics?.decidedAfter(found, tookMs)
         try {
           const response = proceed(request, found, next)
           if (response instanceof Promise) response.then(resolve, reject)

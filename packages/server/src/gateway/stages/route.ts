@@ -12,6 +12,8 @@ import type { Upstream } from '../upstreams/upstream.ts'
 import { preflightMethod } from './preflights.ts'
 
 export interface Route {
+  /** Host and path of its `match`, for metrics. */
+  readonly name: string
   readonly upstream: Upstream
   readonly stripPrefix: string
   readonly addPrefix: string
@@ -78,10 +80,11 @@ function onlyUpstream(upstreams: ReadonlyMap<string, Upstream>): RouteSection[] 
 }
 
 function compileRoute(section: RouteSection, upstreams: ReadonlyMap<string, Upstream>): Route {
-  const { rewrite, requestHeaders, responseHeaders } = section
+  const { rewrite, requestHeaders, responseHeaders, match } = section
   const upstream = upstreams.get(section.upstream)
   if (upstream === undefined) throw new Error(`there is no upstream ${section.upstream}`)
   return {
+    name: `${match.host ?? ''}${match.path ?? EVERYTHING}`,
     upstream,
     stripPrefix: (rewrite?.stripPrefix ?? '').replace(/\/+$/, ''),
     addPrefix: (rewrite?.addPrefix ?? '').replace(/\/+$/, ''),

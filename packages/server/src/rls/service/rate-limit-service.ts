@@ -6,7 +6,7 @@
 import type { Callback, Decision, MaybePromise } from 'tidegate'
 import type { ChargeGroups } from '../../limits/charging/charge-group.ts'
 import {
-  type DecisionListener,
+  type DecisionEvent,
   decisionEvents,
   type PlannedCharge,
 } from '../../limits/charging/charge-plan.ts'
@@ -23,7 +23,7 @@ import {
 } from '../wire/rate-limit-messages.ts'
 import { countDecision } from './count-decision.ts'
 import { PlanCache } from './plan-cache.ts'
-import { callOutcome, type ResponseSettings, responseOf } from './response.ts'
+import { type CallOutcome, callOutcome, type ResponseSettings, responseOf } from './response.ts'
 import type { ResponseTimes } from './response-times.ts'
 import type { RlsPlan, RlsPlanner, ShownLimit } from './rls-plan.ts'
 import type { Stats } from './stats.ts'
@@ -39,11 +39,18 @@ export interface ServiceParts {
   readonly settings: ServiceSettings
   /** The overload controller of this process. */
   readonly overload: Overload
-  /** Receives the decision of every limit. */
-  readonly onDecision?: DecisionListener<ShownLimit>
+  /** Receives every call that was decided, with the decisions of its limits. */
+  readonly onCall?: CallListener | undefined
   /** Receives errors that are bugs. */
   readonly onError: (error: unknown) => void
 }
+
+/** `tookMs` is the time until the decisions were there. Called before the response is made. */
+export type CallListener = (
+  outcome: CallOutcome,
+  events: readonly DecisionEvent<ShownLimit>[],
+  tookMs: number,
+) => void
 
 export const SHOULD_RATE_LIMIT = '/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit'
 
@@ -115,9 +122,10 @@ export class RateLimitService {
     const { stats, overload } = this.#parts
     if (!this.#admits()) return { status: rpcStatus.unavailable, text: OVERLOADED }
     overload.enter()
+    const startMs = performance.now()
     try {
       const { plan, decisions } = await this.#decideLater(this.#plannerOr().plan(request))
-      const response = this.#responseOf(plan, decisions)
+      const response = this.#responseOf(plan, decisions, performance.now() - startMs)
       if (response !== undefined) return response
       stats.storeErrors++
       return { status: rpcStatus.unavailable, text: STORE_FAILED }
@@ -188,14 +196,16 @@ export class RateLimitService {
   }
 
   /** Undefined if the call fails because a store did not answer. */
-  #responseOf(plan: RlsPlan, decisions: readonly Decision[]): RateLimitResponse | undefined {
-    const { settings, stats, onDecision } = this.#parts
+  #responseOf(
+    plan: RlsPlan,
+    decisions: readonly Decision[],
+    tookMs: number,
+  ): RateLimitResponse | undefined {
+    const { settings, stats, onCall } = this.#parts
     const events = decisionEvents(plan, decisions)
-    for (const event of events) {
-      countDecision(event, settings.nearLimitRatio)
-      onDecision?.(event)
-    }
+    for (const event of events) countDecision(event, settings.nearLimitRatio)
     const outcome = callOutcome(plan, events)
+    onCall?.(outcome, events, tookMs)
     if (outcome === 'store-failed' && !settings.isShadowMode) return undefined
     if (outcome === 'over' && settings.isShadowMode) stats.globalShadowMode++
     return responseOf(plan, events, outcome, settings)
@@ -203,8 +213,8 @@ export class RateLimitService {
 
   #reply(call: RpcCall, plan: RlsPlan, decisions: readonly Decision[], startMs: number): void {
     const { stats, times } = this.#parts
-    const response = this.#responseOf(plan, decisions)
     const tookMs = performance.now() - startMs
+    const response = this.#responseOf(plan, decisions, tookMs)
     times.add(tookMs)
     if (response === undefined) {
       stats.storeErrors++

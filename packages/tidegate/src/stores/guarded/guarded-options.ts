@@ -2,7 +2,7 @@
 
 import { type FailureMode, failureModes, type OverloadMode, overloadModes } from '../../decision.ts'
 import { invalid } from '../../errors.ts'
-import type { Observer } from '../../observer.ts'
+import { bothObservers, type Meter, type Observer } from '../../observer.ts'
 import { checkFunction, checkOneOf, checkOptions, checkWhole } from '../../options.ts'
 import type { CallBounds } from '../call-bounds.ts'
 import type { BreakerSettings } from './breaker.ts'
@@ -41,6 +41,8 @@ export interface GuardedOptions {
   readonly nodes?: number
   /** Called with each event. */
   readonly observer?: Observer
+  /** Counts commands and events: `limiterMetrics().meter` of `tidegate/metrics`. */
+  readonly meter?: Meter
 }
 
 export interface GuardedSettings {
@@ -54,7 +56,7 @@ export interface GuardedSettings {
 
 export const guardedOptionNames = [
   ...['deadlineMs', 'queueMs', 'queueMax', 'connectMs'],
-  ...['onStoreError', 'onOverload', 'breaker', 'nodes', 'observer'],
+  ...['onStoreError', 'onOverload', 'breaker', 'nodes', 'observer', 'meter'],
 ]
 
 const breakerOptionNames = ['errorRate', 'windowMs', 'callsMin', 'openFirstMs', 'openMs']
@@ -78,7 +80,7 @@ const NODES_MAX = 1_000_000
 
 export function parseGuardedOptions(options: GuardedOptions, path: string): GuardedSettings {
   checkOptions(options, path, guardedOptionNames)
-  const { onStoreError = 'open', onOverload = 'shed', nodes, observer } = options
+  const { onStoreError = 'open', onOverload = 'shed', nodes } = options
   if (nodes !== undefined) checkWhole(nodes, `${path}.nodes`, 1, NODES_MAX)
   return Object.freeze({
     bounds: parseBounds(options, path),
@@ -86,8 +88,23 @@ export function parseGuardedOptions(options: GuardedOptions, path: string): Guar
     onOverload: checkOneOf(onOverload, `${path}.onOverload`, overloadModes),
     breaker: parseBreaker(options.breaker ?? {}, `${path}.breaker`),
     nodes,
-    observer: checkFunction(observer, `${path}.observer`),
+    observer: observerOf(options, path),
   })
+}
+
+/** The observer, and that of the meter. */
+export function observerOf({ observer, meter }: GuardedOptions, path: string) {
+  checkFunction(observer, `${path}.observer`)
+  checkMeter(meter, `${path}.meter`)
+  return bothObservers(observer, meter?.observer)
+}
+
+function checkMeter(meter: Meter | undefined, path: string): void {
+  if (meter === undefined) return
+  const { command, observer } = Object(meter) as Partial<Meter>
+  if (typeof command === 'function' && typeof observer === 'function') return
+  const allowed = 'limiterMetrics().meter of tidegate/metrics'
+  throw invalid('invalid-option', { path, value: meter, allowed })
 }
 
 function parseBounds(options: GuardedOptions, path: string): CallBounds {
@@ -99,6 +116,7 @@ function parseBounds(options: GuardedOptions, path: string): CallBounds {
     queueMs: checkWhole(queueMs, `${path}.queueMs`, 1, BOUND_MS_MAX),
     queueMax: checkWhole(queueMax, `${path}.queueMax`, 1, QUEUE_MAX_MAX),
     connectMs: checkWhole(connectMs, `${path}.connectMs`, 1, BOUND_MS_MAX),
+    meter: options.meter,
   })
 }
 

@@ -84,15 +84,18 @@ class Guarded implements Store {
   readonly #closesStore: boolean
 
   constructor(store: Store, settings: GuardedSettings, closesStore: boolean) {
-    const { bounded, heartbeat, shardOf, ...others } = store.capabilities ?? {}
+    const { bounded, heartbeat, shardOf, times: _, ...others } = store.capabilities ?? {}
+    const own = bounded?.(settings.bounds) ?? new TimedStore(store, settings.bounds)
+    const { times } = own.capabilities ?? {}
     this.front = store.front
     this.capabilities = {
       ...others,
       ...(shardOf === undefined ? undefined : { shardOf }),
       ready: (timeoutMs) => this.#ready(timeoutMs),
+      ...(times === undefined ? undefined : { times }),
     }
     this.#store = store
-    this.#bounded = bounded?.(settings.bounds) ?? new TimedStore(store, settings.bounds)
+    this.#bounded = own
     this.#closesStore = closesStore
     this.#settings = settings
     this.#observer = this.#observing(safely(settings.observer))

@@ -72,6 +72,11 @@ export class HotLimits {
     return hot
   }
 
+  /** Keys with leased units. */
+  get leases(): number {
+    return this.#all().reduce((sum, { leased }) => sum + leased.size, 0)
+  }
+
   label({ name, limit, key }: Counter): string {
     return this.of(name, limit).labelPrefix + key
   }

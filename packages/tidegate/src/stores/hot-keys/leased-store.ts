@@ -38,6 +38,7 @@ export class LeasedStore implements Store {
   readonly #denials = new Denials()
 
   constructor(store: Store, observer: Observer | undefined) {
+    const { times } = store.capabilities ?? {}
     this.#store = store
     this.#limits = new HotLimits(store, safely(observer))
     this.#groups = new LeasedGroups(store, this.#limits)
@@ -46,6 +47,11 @@ export class LeasedStore implements Store {
       ...(shardOf === undefined ? undefined : { shardOf }),
       leasedOf: ({ name, limit, key }) => this.#limits.of(name, limit).leased.leftOf(key),
       ready: async (timeoutMs) => store.capabilities?.ready?.(timeoutMs),
+      held: () => ({
+        leases: this.#limits.leases,
+        denials: this.#denials.size + this.#groups.denials.size,
+      }),
+      ...(times === undefined ? undefined : { times }),
       hotKeys: () => {
         const nowMs = steadyClock.now()
         this.#denials.reportCalls(nowMs)

@@ -108,6 +108,7 @@ export class ChargeQueue {
   #stopTicks: (() => void) | undefined
   /** While shut, charges wait in their lanes. */
   #isShut: boolean
+  readonly waitingCount = () => this.#waitingCount
 
   constructor(
     runner: ScriptRunner,

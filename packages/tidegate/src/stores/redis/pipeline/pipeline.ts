@@ -59,7 +59,12 @@ export class Pipeline {
   constructor(shared: Shared, deadlineMs: number | undefined, bounds: CallBounds | undefined) {
     const { caller, replication, roundTrip, time, probes } = shared
     this.#shared = shared
-    this.#runner = new ScriptRunner(caller, { deadlineMs, roundTrip, replication })
+    this.#runner = new ScriptRunner(caller, {
+      deadlineMs,
+      roundTrip,
+      replication,
+      meter: bounds?.meter,
+    })
     this.#connectMs = probes ? bounds?.connectMs : undefined
     const queue = { queueMs: bounds?.queueMs, queueMax: bounds?.queueMax ?? WAITING_MAX }
     const isShut = this.#connectMs !== undefined
@@ -72,7 +77,9 @@ export class Pipeline {
   }
 
   times(): StoreTimes {
-    return { roundTripMs: this.#shared.roundTrip.ms, deadlineMs: this.#runner.deadlineMs }
+    const { roundTrip } = this.#shared
+    const { deadlineMs } = this.#runner
+    return { roundTripMs: roundTrip.ms, deadlineMs, waiting: this.#queue.waitingCount() }
   }
 
   ready(timeoutMs: number): Promise<void> {

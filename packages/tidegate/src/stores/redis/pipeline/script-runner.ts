@@ -8,12 +8,15 @@
  */
 
 import { steadyClock } from '../../../clock.ts'
-import { TidegateError } from '../../../errors.ts'
+import { type ErrorCode, TidegateError } from '../../../errors.ts'
+import type { Meter } from '../../../observer.ts'
 import { DEADLINE_MS_MAX } from '../../call-bounds.ts'
 import { Deadlines, type Timed } from '../../deadlines.ts'
 import type { RedisCaller, Waited } from '../client.ts'
+import { slotOf } from '../cluster-slot.ts'
 import { isNoScript, isTryAgain, isWrongServer, redisError } from '../redis-error.ts'
 import type { ScriptCall } from '../scripts/script-arguments.ts'
+import type { BatchCall } from './batch.ts'
 import type { RoundTrip } from './round-trip.ts'
 
 export interface RunnerOptions {
@@ -22,6 +25,8 @@ export interface RunnerOptions {
   readonly roundTrip: RoundTrip
   /** Replicas that are to confirm, and how long to wait for them; undefined to wait for none. */
   readonly replication: { readonly replicas: number; readonly timeoutMs: number } | undefined
+  /** Receives every command that has ended. */
+  readonly meter?: Pick<Meter, 'command'> | undefined
 }
 
 /**
@@ -81,9 +86,10 @@ export class ScriptRunner {
   }
 
   #times(deadlineMs: () => number): FlightTimes {
-    const { roundTrip } = this.#options
+    const { roundTrip, meter } = this.#options
     const deadlines = new Deadlines(deadlineMs)
-    return { deadlineMs, deadlines, roundTrip, unanswered: this.#unanswered }
+    const report = meter && reporter(meter, this.#caller)
+    return { deadlineMs, deadlines, roundTrip, report, unanswered: this.#unanswered }
   }
 
   /** `isPatient` while many calls are under way. */
@@ -161,7 +167,24 @@ interface FlightTimes {
   readonly deadlineMs: () => number
   readonly deadlines: Deadlines
   readonly roundTrip: RoundTrip
+  /** Reports a command that has ended; undefined without a meter. */
+  readonly report: Report | undefined
   readonly unanswered: { count: number }
+}
+
+type Report = (call: ScriptCall, tookMs: number, error: ErrorCode | undefined) => void
+
+function reporter(meter: Pick<Meter, 'command'>, { nodeOfSlot }: RedisCaller): Report {
+  return (call, tookMs, error) => {
+    const [key = ''] = call.keys
+    const shard = nodeOfSlot?.(slotOf(key)) ?? ''
+    meter.command(shard, chargesOf(call), tookMs, error)
+  }
+}
+
+/** The charges that a call carries. */
+function chargesOf(call: ScriptCall | BatchCall): number {
+  return 'waiting' in call ? call.waiting.length : 0
 }
 
 /** A command under way. Only a reply before the deadline counts. */
@@ -192,19 +215,21 @@ class Flight implements Timed {
   }
 
   succeed(reply: unknown, isConfirmed: boolean): void {
-    this.#learn()
+    const tookMs = this.#learn()
     if (this.isSettled) {
       this.answerLate()
       return
     }
     this.isSettled = true
     this.#times.deadlines.remove(this)
+    this.#times.report?.(this.call, tookMs, undefined)
     this.#outcome.onReply(reply, isConfirmed)
   }
 
   fail(error: TidegateError): void {
     this.isSettled = true
     this.#times.deadlines.remove(this)
+    this.#times.report?.(this.call, steadyClock.now() - this.#sentMs, error.code)
     this.#outcome.onError(error)
   }
 
@@ -212,12 +237,16 @@ class Flight implements Timed {
     this.isSettled = true
     this.#isLate = true
     this.#times.unanswered.count++
+    this.#times.report?.(this.call, steadyClock.now() - this.#sentMs, 'store-timeout')
     this.#outcome.onError(silent(this.#times.deadlineMs()))
   }
 
-  #learn(): void {
+  /** Returns the time since the command was sent. */
+  #learn(): number {
     const nowMs = steadyClock.now()
-    this.#times.roundTrip.learn(nowMs - this.#sentMs, nowMs)
+    const tookMs = nowMs - this.#sentMs
+    this.#times.roundTrip.learn(tookMs, nowMs)
+    return tookMs
   }
 
   /** Frees the memory of a command that was answered late. */

@@ -1,0 +1,88 @@
+/** One page of metrics for several processes, also while one of them hangs or is killed. */
+
+import { execFileSync } from 'node:child_process'
+import { expect, onTestFinished, test } from 'vitest'
+import { startRedis } from '../../support/servers/redis.ts'
+import { until } from '../../support/servers/until.ts'
+import { startBackend, startGatewayProcess } from '../cli/gateway-process.ts'
+import { samplesOf } from './metered-service.ts'
+
+const WORKERS = 2
+
+/** Longer than a page may take, and shorter than the test. */
+const SCRAPE_MS_MAX = 10_000
+
+test('the page is the sum of all workers, and survives one that hangs or is killed', async () => {
+  const redis = await startRedis()
+  onTestFinished(() => redis.stop())
+  const backend = await startBackend()
+  onTestFinished(() => backend.stop())
+  const gateway = await startGatewayProcess({
+    policy: {
+      store: { mode: 'standalone', addresses: [`${redis.host}:${redis.port}`] },
+      upstreams: { api: { targets: [backend.url] } },
+      limits: [{ name: 'all', key: 'everyone', limit: 1_000_000, per: '1h' }],
+    },
+    args: ['--workers', String(WORKERS)],
+  })
+  onTestFinished(async () => void (await gateway.stop()))
+  // A connection for each request, so that all workers get some.
+  const ask = async () => {
+    await (await fetch(gateway.url, { headers: { connection: 'close' } })).arrayBuffer()
+  }
+  const scrape = async () => {
+    const response = await fetch(`http://127.0.0.1:${gateway.adminPort}/metrics`, {
+      headers: { connection: 'close' },
+      signal: AbortSignal.timeout(SCRAPE_MS_MAX),
+    })
+    return samplesOf(await response.text())
+  }
+  const value = (samples: ReadonlyMap<string, number>, series: string) =>
+    samples.get(`tidegate_${series}`) ?? 0
+  const requestsOf = (samples: ReadonlyMap<string, number>) =>
+    value(
+      samples,
+      'limit_decisions_total{door="gateway",limit="all",mode="enforce",outcome="allowed"}',
+    )
+  const answeredOf = (samples: ReadonlyMap<string, number>) =>
+    value(samples, 'workers{state="answered"}')
+  await until('all workers answer', async () => answeredOf(await scrape()) === WORKERS)
+
+  for (let sent = 0; sent < 40; sent++) await ask()
+  for (let page = 0; page < 6; page++) expect(requestsOf(await scrape())).toBe(40)
+
+  const [first = 0, second = 0] = workersOf(gateway.child.pid)
+  process.kill(first, 'SIGSTOP')
+  onTestFinished(() => resume(first))
+  // A worker that hangs can take one connection before the supervisor passes it over.
+  const silent = await until('the other worker serves the page', async () => {
+    const page = await scrape().catch(() => undefined)
+    return page !== undefined && answeredOf(page) === WORKERS - 1 ? page : false
+  })
+  expect(requestsOf(await scrape())).toBe(40)
+  expect(silent).toBeDefined()
+
+  process.kill(first, 'SIGCONT')
+  await until('both answer again', async () => answeredOf(await scrape()) === WORKERS)
+  process.kill(second, 'SIGKILL')
+  await until('the worker is replaced', async () => {
+    const pids = workersOf(gateway.child.pid)
+    return !pids.includes(second) && answeredOf(await scrape()) === WORKERS
+  })
+  expect(requestsOf(await scrape())).toBe(40)
+  for (let sent = 0; sent < 10; sent++) await ask()
+  expect(requestsOf(await scrape())).toBe(50)
+})
+
+function workersOf(pid: number | undefined): readonly number[] {
+  const output = execFileSync('ps', ['-o', 'pid=', '--ppid', String(pid)], { encoding: 'utf8' })
+  return output.trim().split(/\s+/).map(Number)
+}
+
+function resume(pid: number): void {
+  try {
+    process.kill(pid, 'SIGCONT')
+  } catch {
+    // It has ended.
+  }
+}
