@@ -12,6 +12,7 @@ import {
   frameTypes,
   uint32Frame,
 } from '../../packages/server/src/rls/transport/http2/frames.ts'
+import { LOOPBACK } from '../support/servers/ports.ts'
 import { until } from '../support/servers/until.ts'
 import { block, FrameClient, makeTls, requestFields, resetFrame } from './frame-client.ts'
 import { MB, type ProbedGateway, startProbedGateway } from './probed-gateway.ts'
@@ -80,7 +81,8 @@ beforeAll(async () => {
   upstream = await startRecordingUpstream(echo, atEnd)
   const flooded = { match: { path: '/flood' }, key: 'everyone', limit: ADMITTED_MAX, per: '1h' }
   const policy = {
-    gateway: { tls },
+    // A trusted proxy is never held off, so that one flood does not prevent the next.
+    gateway: { tls, trustProxy: [LOOPBACK] },
     upstreams: { api: { targets: [upstream.url] } },
     limits: [{ name: 'flood', algorithm: 'fixedWindow', ...flooded }],
   }

@@ -1,4 +1,4 @@
-/** HTTP/2 streams that a client resets: attackers are stopped, users may leave a page. */
+/** HTTP/2 clients that flood a connection: attackers are stopped, users may leave a page. */
 
 import { describe, expect, test } from 'vitest'
 import {
@@ -39,14 +39,37 @@ async function start(gateway: object = {}) {
  */
 const reasons = [errorCodes.enhanceYourCalm, undefined]
 
-async function attack(port: number): Promise<number | undefined> {
-  const client = await FrameClient.connect(port, WINDOW_BYTES, ATTACKER)
-  const frames = Array.from({ length: STREAMS_MAX + 20 }, () => {
+/** Frames to send again and again, until the connection is closed. */
+type Attack = (client: FrameClient) => Buffer[]
+
+const times = (count: number, make: () => Buffer[]) => Array.from({ length: count }, make).flat()
+
+const resets: Attack = (client) =>
+  times(STREAMS_MAX + 20, () => {
     const id = client.newStream()
     return [open(id), resetFrame(id)]
   })
-  client.send(...frames.flat())
-  await until('it is closed', () => client.isClosed)
+
+const attacks: Readonly<Record<string, Attack>> = {
+  'resets streams as soon as it has opened them': resets,
+  'sends a body in frames of one byte': (client) => {
+    const id = client.newStream()
+    const post = block(requestFields('/a', [':method', 'POST']))
+    const one = frame(frameTypes.data, 0, id, Buffer.from('x'))
+    return [frame(frameTypes.headers, flags.endHeaders, id, post), ...times(5_000, () => [one])]
+  },
+  'opens more streams than it may have': (client) => times(2_000, () => [open(client.newStream())]),
+  // One read of the socket has more than the acknowledgements that nghttp2 keeps.
+  'sends settings faster than they are acknowledged': () =>
+    times(10_000, () => [frame(frameTypes.settings, 0, 0, Buffer.alloc(0))]),
+}
+
+async function attack(port: number, frames = resets): Promise<number | undefined> {
+  const client = await FrameClient.connect(port, WINDOW_BYTES, ATTACKER)
+  await until('it is closed', () => {
+    if (!client.isClosed) client.send(...frames(client))
+    return client.isClosed
+  })
   return client.goAway
 }
 
@@ -57,11 +80,11 @@ async function status(port: number, from = {}): Promise<number> {
   return client.answer(id).status
 }
 
-describe('a client that resets streams as soon as it has opened them', () => {
+describe.each(Object.entries(attacks))('a client that %s', (_name, frames) => {
   test('is disconnected, and the third time it gets no connection for a while', async () => {
     const { gateway } = await start()
     for (let at = 0; at < 3; at += 1) {
-      expect(reasons).toContain(await attack(gateway.port))
+      expect(reasons).toContain(await attack(gateway.port, frames))
     }
     await expect(status(gateway.port, ATTACKER)).rejects.toThrow()
     expect(gateway.logged()).toContainEqual(
@@ -69,7 +92,9 @@ describe('a client that resets streams as soon as it has opened them', () => {
     )
     expect(await status(gateway.port)).toBe(200)
   })
+})
 
+describe('a client that floods a connection', () => {
   test('is disconnected but not held off if it is a trusted proxy', async () => {
     const { gateway } = await start({ trustProxy: [ATTACKER.localAddress] })
     for (let at = 0; at < 4; at += 1) {

@@ -1,7 +1,7 @@
 /** Reads a file completely, within a bound on its size. Only regular files are read. */
 
 import { isUtf8 } from 'node:buffer'
-import { constants } from 'node:fs'
+import { closeSync, constants, fstatSync, openSync, readFileSync } from 'node:fs'
 import { type FileHandle, open } from 'node:fs/promises'
 
 export interface FileProblem {
@@ -24,6 +24,25 @@ export async function readBytes(path: string, bytesMax: number): Promise<Buffer 
   } catch (error) {
     const code = error instanceof Error && 'code' in error ? String(error.code) : 'an error'
     return problem(code === 'ENOENT' ? 'there is no such file' : `cannot be read: ${code}`)
+  }
+}
+
+/** Certificates, keys and lists of them: thousands of certificates fit. */
+const SMALL_FILE_BYTES_MAX = 4 * 1_048_576
+
+/** Reads a certificate, a key or a secret in the calling thread. Throws if it is not a file. */
+export function readSmallFile(path: string): Buffer {
+  // As above, and a device may have no end: both would stop the process.
+  const handle = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK)
+  try {
+    const stat = fstatSync(handle)
+    if (!stat.isFile()) throw new Error('it is not a file')
+    if (stat.size > SMALL_FILE_BYTES_MAX) {
+      throw new Error(`it is too large; allowed: ${SMALL_FILE_BYTES_MAX} bytes`)
+    }
+    return readFileSync(handle)
+  } finally {
+    closeSync(handle)
   }
 }
 

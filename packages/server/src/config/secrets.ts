@@ -1,7 +1,7 @@
 /** Reads secrets from the environment or from files, when they are needed. */
 
-import { readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
+import { readSmallFile } from './read-file.ts'
 
 export type Secret = { readonly env: string } | { readonly file: string }
 
@@ -32,7 +32,7 @@ function variableName(name: string): string {
 
 function fromFile(file: string): string | undefined {
   try {
-    return readFileSync(file, 'utf8').trimEnd()
+    return readSmallFile(file).toString('utf8').trimEnd()
   } catch {
     return undefined
   }

@@ -1,8 +1,8 @@
 /** Certificates and keys from files. */
 
-import { readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { createSecureContext } from 'node:tls'
+import { readSmallFile } from './read-file.ts'
 import { signatureOf, WatchedFiles } from './watched-files.ts'
 
 /** Paths of PEM files. */
@@ -26,7 +26,7 @@ export function readTlsFiles({ ca, cert, key }: TlsFiles, folder = ''): TlsConte
 }
 
 export function readTlsFile(file: string, folder: string): Buffer {
-  return readFileSync(resolve(folder, file))
+  return readSmallFile(resolve(folder, file))
 }
 
 /** Throws if OpenSSL does not accept the contents. `place` is that of the files in a policy. */

@@ -1,7 +1,7 @@
 /** Reads the TLS and key files that the sections of a policy name, relative to a folder. */
 
-import { readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
+import { readSmallFile } from '../config/read-file.ts'
 import { checkTls, readTlsFile, readTlsFiles } from '../config/tls-files.ts'
 import type { GatewaySection } from '../policy/schema/listener-section.ts'
 import type { UpstreamSection } from '../policy/schema/upstreams-section.ts'
@@ -9,7 +9,7 @@ import type { Certificates } from './clients/create-server.ts'
 import type { TargetTls } from './upstreams/target.ts'
 
 export function readText(file: string, folder: string): string {
-  return readFileSync(resolve(folder, file), 'utf8')
+  return readSmallFile(resolve(folder, file)).toString('utf8')
 }
 
 /** Throws if the files are not a certificate and its key. */

@@ -64,6 +64,33 @@ test('a body that is too long is 413, and closes its connection', async () => {
   expect(received).toContain('connection: close')
 })
 
+/** Sends a body in chunks of one byte; returns the response. */
+async function chunkBytes(url: string, bytes: number): Promise<string> {
+  const socket = connect(Number(new URL(url).port), '127.0.0.1')
+  onTestFinished(() => void socket.destroy())
+  let received = ''
+  socket.on('data', (chunk) => {
+    received += chunk
+  })
+  const head = 'POST /long HTTP/1.1\r\nHost: a\r\nConnection: close\r\n'
+  const body = `${'1\r\nx\r\n'.repeat(bytes)}0\r\n\r\n`
+  socket.on('error', () => undefined)
+  socket.write(`${head}Transfer-Encoding: chunked\r\n\r\n${body}`)
+  await new Promise((resolve) => socket.once('close', resolve))
+  return received
+}
+
+test('a short body in chunks of one byte is read, a long one closes its connection', async () => {
+  const long: RouterOptions['routes'] = {
+    '/long': {
+      POST: async (request) => textResponse(200, String((await request.text(100_000)).length)),
+    },
+  }
+  const url = await start({ routes: long })
+  expect(await chunkBytes(url, 1_000)).toMatch(/^HTTP\/1\.1 200 [\s\S]*\r\n1000\r\n/)
+  expect(await chunkBytes(url, 1_100)).toBe('')
+})
+
 test('the guard is around everything but public routes', async () => {
   const guard = async () => {
     throw new ApiError(401, 'Send a token.', { 'WWW-Authenticate': 'Bearer' })

@@ -3,9 +3,9 @@
  * certificates, and keys of tokens. Their change is a change of the policy.
  */
 
-import { readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { createLocalJWKSet, type JSONWebKeySet } from 'jose'
+import { readSmallFile } from '../config/read-file.ts'
 import { problemOf, type TlsFiles, tlsProblems } from '../config/tls-files.ts'
 import type { PolicyDocument } from './schema/policy-schema.ts'
 
@@ -48,7 +48,7 @@ function listenerFiles({ cert, key, clientCa }: Partial<ListenerTls> = {}): TlsF
 function jwksProblems(file: string | undefined, folder: string): readonly string[] {
   if (file === undefined) return []
   const problem = problemOf(() => {
-    const text = readFileSync(resolve(folder, file), 'utf8')
+    const text = readSmallFile(resolve(folder, file)).toString('utf8')
     createLocalJWKSet(JSON.parse(text) as JSONWebKeySet)
   })
   return problem === undefined ? [] : [`auth.jwt.jwksFile ${file}: ${problem}`]

@@ -12,7 +12,7 @@ import { Turns } from './turns.ts'
 export interface Http2SessionOptions {
   readonly timeouts: Http2Timeouts
   readonly streamsMax: number
-  /** Called when the session is closed because its client resets too many streams. */
+  /** Called when the session is closed because its client floods it with frames. */
   onAttack(): void
 }
 
@@ -50,6 +50,12 @@ const RAPID_RESETS_PER_SECOND = 33
 /** All resets, per stream that a client may have open, at once and per second: leaving a page. */
 const RESETS_PER_STREAM = 1.5
 
+/** NGHTTP2_ERR_FLOODED: too many frames that need a response, such as SETTINGS. */
+const FLOODED = -904
+
+/** Too many invalid frames, or streams beyond those that the client may have open. */
+const TOO_MANY_INVALID = 'ERR_HTTP2_TOO_MANY_INVALID_FRAMES'
+
 export class Http2Session {
   readonly #session: ServerHttp2Session
   readonly #socket: Socket
@@ -83,7 +89,7 @@ export class Http2Session {
     this.#rapidResets = new FrameBudget(2 * streamsMax, RAPID_RESETS_PER_SECOND, streamsMax)
     const resetsMax = streamsMax * RESETS_PER_STREAM
     this.#resets = new FrameBudget(resetsMax, resetsMax)
-    session.on('error', () => session.destroy())
+    session.on('error', this.#onError)
     // A client that has closed its side cannot open a window, so a blocked response never ends.
     session.socket.once('end', () => session.destroy())
     session.on('stream', this.#onStream)
@@ -102,8 +108,10 @@ export class Http2Session {
 
   /** Counts a frame of a body. Too many small frames close the connection. */
   countFrame(bytes: number): void {
-    if (bytes > SMALL_FRAME_BYTES_MAX || this.#smallFrames.take()) return
+    if (bytes > SMALL_FRAME_BYTES_MAX || this.#session.destroyed) return
+    if (this.#smallFrames.take()) return
     this.#closeForFlood('the client sends too many small frames')
+    this.#onAttack()
   }
 
   /** Closes a connection that has taken too long. */
@@ -114,6 +122,12 @@ export class Http2Session {
       if (nowMs - this.#closedSinceMs > LINGER_MS) this.#socket.destroy()
     } else if (this.#isBlockLate(nowMs)) this.#socket.destroy()
     else if (!hasBegun && nowMs - this.#startMs > this.#timeouts.headers) this.#session.destroy()
+  }
+
+  /** node:http2 closes a session that is flooded, which costs a handshake each time. */
+  readonly #onError = (error: Error & { readonly code?: string; readonly errno?: number }) => {
+    if (error.errno === FLOODED || error.code === TOO_MANY_INVALID) this.#onAttack()
+    this.#session.destroy()
   }
 
   readonly #onStream = (stream: ServerHttp2Stream) => {
