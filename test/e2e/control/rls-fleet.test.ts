@@ -60,4 +60,59 @@ describe.skipIf(isEtcdMissing())('the rate limit service that follows etcd', () 
     expect(await policy('publish', files, '--why', 'wrong')).toBe(1)
     expect(text).toContain('is refused')
   })
+
+  test('publishes through its admin API, and shares overrides with other nodes', async () => {
+    const token = 'the-first-token-of-the-tests-0123456789'
+    const prefix = newPrefix()
+    const start = async (node: string) => {
+      const { settings } = rlsSettings({
+        TIDEGATE_ETCD_ENDPOINTS: etcd.endpoints.join(','),
+        TIDEGATE_ETCD_PREFIX: prefix,
+        TIDEGATE_NODE: node,
+        TIDEGATE_ADMIN_PORT: '0',
+        TIDEGATE_ADMIN_TOKEN: token,
+      })
+      const local = { host: '127.0.0.1', port: 0 }
+      const service = await startRls({
+        ...settings,
+        grpc: local,
+        http: undefined,
+        debug: undefined,
+      })
+      onTestFinished(() => service.close())
+      const { grpc, admin } = service.addresses
+      const client = rlsClient('port' in grpc ? grpc.port : 0)
+      onTestFinished(() => client.close())
+      const call = async (method: string, path: string, body: object, version = '0') => {
+        const response = await fetch(`http://127.0.0.1:${admin?.port}${path}`, {
+          method,
+          headers: {
+            authorization: `Bearer ${token}`,
+            'content-type': 'application/json',
+            'if-match': `"${version}"`,
+          },
+          body: JSON.stringify({ why: 'a test', ...body }),
+        })
+        return { status: response.status, text: await response.text() }
+      }
+      const ask = async (user: string) =>
+        (await client.ask(request('shop', [`user=${user}`]))).overall_code
+      return { call, ask }
+    }
+    const [one, other] = [await start('one'), await start('other')]
+    const bundle = (text: string) => ({ text: `--- # shop.yaml\n${text}` })
+    const wrong = await one.call('PUT', '/v1/policy', bundle('domain: ['))
+    expect(wrong.status, wrong.text).toBe(422)
+    const published = await one.call('PUT', '/v1/policy', bundle(domain(0)))
+    expect(published.status, published.text).toBe(200)
+    await until('the other node has it', async () => {
+      return (await other.ask('ada').catch(() => 'none')) === 'OVER_LIMIT'
+    })
+    const set = { limit: 'shop', key: ['user=ada'], set: { limit: 1_000 }, for: '1h' }
+    const changed = await one.call('PUT', '/v1/overrides', set)
+    expect(changed.status, changed.text).toBe(200)
+    expect(changed.text).toContain('all nodes')
+    await until('the other node has the override', async () => (await other.ask('ada')) === 'OK')
+    expect(await other.ask('eve')).toBe('OVER_LIMIT')
+  })
 })

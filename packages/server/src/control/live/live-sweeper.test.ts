@@ -74,15 +74,39 @@ test('bounds the work of a sweep', async () => {
   expect(await sweeper.sweep(NOW_MS)).toBe(100)
 })
 
-test('by two nodes removes each entry once, and leaves one that was set again', async () => {
+test('by two nodes removes each entry once', async () => {
   const store = await openLocalKeyValue()
   await fill(store, 150, ended)
   const nodes = [await node(store), await node(store)]
-  await fill(store, 1, null, 7)
   const counts = await Promise.all(nodes.map((one) => one.sweep(NOW_MS)))
-  expect((counts[0] ?? 0) + (counts[1] ?? 0)).toBe(149)
-  expect(await blocksOf(store)).toBe(1)
+  expect((counts[0] ?? 0) + (counts[1] ?? 0)).toBe(150)
+  expect(await blocksOf(store)).toBe(0)
   expect(await verifyAudit(store)).toMatchObject({ ok: true })
+})
+
+test('leaves an entry that was set again, if the node has not seen it yet', async () => {
+  const store = await openLocalKeyValue()
+  const reader = new LiveEntryReader()
+  await fill(store, 5, ended)
+  reader.read(await store.range(LIVE_PREFIX))
+  await fill(store, 1, null, 3)
+  // The node learns of other changes only after its first attempt.
+  const lagging: KeyValueStore = {
+    scope: 'fleet',
+    description: 'a store with a late watch',
+    range: (prefix, options) => store.range(prefix, options),
+    async transact(conditions, writes) {
+      const result = await store.transact(conditions, writes)
+      reader.read(await store.range(LIVE_PREFIX))
+      return result
+    },
+    follow: (prefix, listener) => store.follow(prefix, listener),
+    close: () => store.close(),
+  }
+  const sweeper = new LiveSweeper(reader, new AuditedChanges(lagging))
+  expect(await sweeper.sweep(NOW_MS)).toBe(4)
+  const { entries } = await store.range(BLOCKS_PREFIX)
+  expect(entries.map(({ key }) => key)).toEqual([write(3, null).key])
 })
 
 test('makes room if entries that have ended take it', async () => {
