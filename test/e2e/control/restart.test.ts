@@ -1,17 +1,22 @@
 /** Nodes whose etcd is killed or does not respond: how they start, catch up and close. */
 
 import { once } from 'node:events'
+import { createServer as createHttpServer } from 'node:http'
 import { type AddressInfo, createServer } from 'node:net'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { EtcdKeyValue } from '../../../packages/server/src/control/etcd/etcd-key-value.ts'
+import { readNodes } from '../../../packages/server/src/control/nodes/node-report.ts'
 import { isEtcdMissing, startEtcd } from '../../support/servers/etcd/etcd.ts'
+import { freePort } from '../../support/servers/ports.ts'
+import { startRedis } from '../../support/servers/redis.ts'
 import { makeFolder, removeFolder } from '../../support/servers/server-process.ts'
 import { until } from '../../support/servers/until.ts'
+import { startPolicyProcess } from '../cli/policy-process.ts'
 import { type AdminNode, startAdminNode } from './admin-nodes.ts'
 import { apiPolicy } from './api-policy.ts'
-import { newPrefix } from './fleet-node.ts'
+import { localPolicy, newPrefix, openVersions } from './fleet-node.ts'
 
 /** A call to each of the silent members would take 2 s. */
 const SILENT_MEMBERS = 16
@@ -44,6 +49,34 @@ describe.skipIf(isEtcdMissing())('a node whose etcd is killed', () => {
   })
 })
 
+// Needs etcd, which run.sh installs.
+test.skipIf(isEtcdMissing())('several processes of a node report each, and end', async () => {
+  const [etcd, redis] = [await startEtcd(), await startRedis()]
+  onTestFinished(() => Promise.all([etcd.stop(), redis.stop()]).then(() => undefined))
+  const options = { endpoints: etcd.endpoints, prefix: newPrefix() }
+  const { store, close } = openVersions(options)
+  onTestFinished(close)
+  const counters = { mode: 'standalone', addresses: [`${redis.host}:${redis.port}`] }
+  const listen = { host: '127.0.0.1', port: await freePort() }
+  const node = await startPolicyProcess({
+    command: 'serve',
+    policy: {
+      ...localPolicy({ ...options, control: { node: 'a' } }),
+      store: counters,
+      decisionApi: { listen, token: { env: 'TIDEGATE_TEST_TOKEN' } },
+    },
+    ready: 'counters:',
+    environment: { TIDEGATE_TEST_TOKEN: 'a-token-for-tests' },
+    args: ['--workers', '2'],
+  })
+  await until('both have reported', async () => {
+    const names = (await readNodes(store)).map(({ node: name }) => name)
+    return names.join() === 'a,a'
+  })
+  expect(await node.stop()).toBe(0)
+  expect(await readNodes(store)).toEqual([])
+})
+
 test('a node closes while members of etcd do not respond', async () => {
   const silent = createServer().listen(0, '127.0.0.1')
   await once(silent, 'listening')
@@ -58,6 +91,29 @@ test('a node closes while members of etcd do not respond', async () => {
   const closed = store.close().then(() => 'closed')
   expect(await Promise.race([closed, sleep(CLOSED_MS_MAX, 'waits')])).toBe('closed')
   await expect(writing).rejects.toMatchObject({ code: 'unreachable' })
+})
+
+test('a node watches again if a member ends a watch with the chunk that creates it', async () => {
+  const header = { cluster_id: '1', member_id: '1', revision: '7' }
+  let watches = 0
+  const member = createHttpServer((request, response) => {
+    response.writeHead(200, { 'content-type': 'application/json' })
+    if (request.url !== '/v3/watch') {
+      response.end(JSON.stringify({ header }))
+      return
+    }
+    watches += 1
+    const created = JSON.stringify({ result: { header, created: true } })
+    const ended = JSON.stringify({ error: { grpc_code: 14, message: 'no leader' } })
+    response.end(`${created}\n${ended}\n${created}\n`)
+  }).listen(0, '127.0.0.1')
+  await once(member, 'listening')
+  onTestFinished(() => void member.close())
+  const endpoints = [`http://127.0.0.1:${(member.address() as AddressInfo).port}`]
+  const store = new EtcdKeyValue({ endpoints, prefix: newPrefix() })
+  onTestFinished(() => store.close())
+  store.follow('live/', { onChange: () => undefined, onContact: () => undefined })
+  await until('it has watched three times', () => watches >= 3)
 })
 
 async function untilLimit(nodes: readonly AdminNode[], limit: number): Promise<void> {

@@ -17,6 +17,8 @@ export interface ControlPlaneOptions<T> {
   readonly path: string
   readonly stateFile: string | undefined
   readonly program: string
+  /** True if other processes of this machine have the same name. */
+  readonly isWorker?: boolean | undefined
   load(document: RemoteDocument | undefined, live: T | undefined): Promise<LoadedFiles<T>>
 }
 
@@ -31,7 +33,7 @@ export class ControlPlane<T> {
   /** Before the service has an emitter, such as while the first policy is read. */
   readonly #early: Parameters<Emit>[0][] = []
 
-  constructor({ program, ...options }: ControlPlaneOptions<T>) {
+  constructor({ program, isWorker = false, ...options }: ControlPlaneOptions<T>) {
     const { store, place, stateFile } = options
     const note = (text: string) => this.#report({ type: 'control-note', text })
     this.store =
@@ -48,7 +50,8 @@ export class ControlPlane<T> {
       },
     })
     const status = () => this.source.status()
-    this.#reporter = new NodeReporter({ store, ...place, program, status })
+    const worker = isWorker ? { process: String(process.pid) } : undefined
+    this.#reporter = new NodeReporter({ store, ...place, ...worker, program, status })
   }
 
   /** Reports events from now on, and those since the start. */

@@ -41,6 +41,8 @@ export interface PolicyControl {
 export interface FollowOptions extends SourceChoice {
   /** The program that reports to the control plane, such as `tidegate 1.0.0`. */
   readonly program: string
+  /** True for one of several processes that serve the same listeners. */
+  readonly isWorker?: boolean
 }
 
 /**
@@ -78,7 +80,7 @@ async function followControl(
   file: string,
   { etcd, node, region, stateFile }: ControlAccess,
   environment: Environment,
-  { program }: FollowOptions,
+  { program, isWorker }: FollowOptions,
 ): Promise<PolicyConfig> {
   const folder = dirname(resolve(file))
   const parser = warmUpParser(PARSER_MS_MAX)
@@ -90,6 +92,7 @@ async function followControl(
     path: resolve(file),
     stateFile: stateFile === undefined ? undefined : resolve(stateFile),
     program,
+    isWorker,
     async load(document, live) {
       const remote = document && { text: document.text, file: `version ${document.version}` }
       return switched(await load(remote, live), enabled)

@@ -97,7 +97,8 @@ async function run(args: readonly string[], terminal: Terminal, partsOf: PartsOf
   })
   const workers = workersOf(values.workers)
   const isSupervisor = workers > 1 && !isWorker
-  const follow = { program: `tidegate ${version()}`, ...sourceChoice(values) }
+  const program = `tidegate ${version()}`
+  const follow = { program, isWorker, ...sourceChoice(values) }
   // The supervisor only checks the file: its workers are the nodes that follow etcd.
   const known = isSupervisor ? undefined : follow
   const config = await readPolicyConfig(values.config, terminal.environment, known)

@@ -35,6 +35,8 @@ export interface ReporterOptions {
   readonly store: KeyValueStore
   readonly node: string
   readonly region?: string | undefined
+  /** Set if several processes have the name of this node: each reports for itself. */
+  readonly process?: string | undefined
   readonly program: string
   /** The published version and the hash of the live one, as the source knows them. */
   status(): { readonly published: number; readonly hash: string }
@@ -101,11 +103,12 @@ export class NodeReporter {
   }
 
   async #run(): Promise<void> {
-    const { store, node } = this.#options
+    const { store, node, process } = this.#options
+    const key = `${NODES_PREFIX}${node}${process === undefined ? '' : `.${process}`}`
     while (this.#isDirty && !this.#isClosed) {
       this.#isDirty = false
       const value = JSON.stringify(this.report())
-      const write = { key: `${NODES_PREFIX}${node}`, value, isLeased: true }
+      const write = { key, value, isLeased: true }
       try {
         await store.transact([], [write])
       } catch {
