@@ -82,7 +82,7 @@ export class ControlRoom {
 
   api(
     admin: NonNullable<AdminSection>,
-    { version, status }: Pick<AdminContext, 'version' | 'status'>,
+    { version, status, top }: Pick<AdminContext, 'version' | 'status' | 'top'>,
   ): { readonly context: AdminContext; readonly access: AdminAccess } {
     const { runtime } = this.#options
     const tokens = this.#tokens
@@ -96,6 +96,7 @@ export class ControlRoom {
       counters: runtime.store.store,
       version,
       status,
+      top,
       enforcer: runtime.enforcer,
       policy: () => runtime.status(),
       explain: (input) => explainAsked(runtime, input),
