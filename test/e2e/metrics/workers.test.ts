@@ -10,7 +10,7 @@ import { overload, samplesOf } from './metered-service.ts'
 const WORKERS = 2
 
 /** How long a page is waited for from a worker that may hang; then another one is asked for. */
-const HUNG_MS = 2_000
+const HUNG_MS = 3_000
 
 test('the page is the sum of all workers, and survives one that hangs or is killed', async () => {
   const redis = await startRedis()
@@ -56,12 +56,12 @@ test('the page is the sum of all workers, and survives one that hangs or is kill
   process.kill(first, 'SIGSTOP')
   onTestFinished(() => resume(first))
   // A worker that hangs can take one connection before the supervisor passes it over.
-  const silent = await until('the other worker serves the page', async () => {
-    const page = await scrape(AbortSignal.timeout(HUNG_MS)).catch(() => undefined)
-    return page !== undefined && answeredOf(page) === WORKERS - 1 ? page : false
-  })
-  expect(requestsOf(await scrape())).toBe(40)
-  expect(silent).toBeDefined()
+  const pageOfOther = () =>
+    until('the other worker serves the page', async () => {
+      const page = await scrape(AbortSignal.timeout(HUNG_MS))
+      return answeredOf(page) === WORKERS - 1 ? page : undefined
+    })
+  for (let page = 0; page < 3; page++) expect(requestsOf(await pageOfOther())).toBe(40)
 
   process.kill(first, 'SIGCONT')
   await until('both answer again', async () => answeredOf(await scrape()) === WORKERS)
