@@ -15,6 +15,9 @@ import { freePort } from '../../support/servers/ports.ts'
 import { makeFolder, removeFolder } from '../../support/servers/server-process.ts'
 import { startBackend } from '../cli/gateway-process.ts'
 
+/** Sheds nothing. */
+export const overload = { delay: '1m', requestsMax: 100_000 }
+
 export const TOKEN = 'a-token-for-the-tests-of-metrics-0123456789'
 
 export interface MeteredService {
@@ -43,7 +46,8 @@ export async function startMeteredService(policy: object): Promise<MeteredServic
   const at = { host: '127.0.0.1', port: 0 }
   const httpPort = await freePort()
   const sections = {
-    gateway: { listen: at, timeouts: { unready: '10ms', drain: '2s' } },
+    // On a busy machine, requests would be shed without a decision.
+    gateway: { listen: at, overload, timeouts: { unready: '10ms', drain: '2s' } },
     upstreams: { api: { targets: [backend.url] } },
     decisionApi: { listen: at, token: { env: 'TOKEN' } },
     rateLimitService: { listen: at, http: { host: '127.0.0.1', port: httpPort } },

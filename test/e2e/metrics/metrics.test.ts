@@ -102,9 +102,7 @@ describe('on a memory store', () => {
     const before = await seriesOf()
     await flood(service.port, 3_000)
     const after = await seriesOf()
-    // On a busy machine the gateway sheds requests, which is another status.
-    const added = [...after.keys()].filter((series) => !before.has(series))
-    expect(added.filter((series) => !series.includes('code="503"'))).toEqual([])
+    expect([...after.keys()].filter((series) => !before.has(series))).toEqual([])
     expect(after.size).toBeLessThan(SERIES_MAX)
     const page = await service.page()
     expect(page).not.toMatch(/flood/)

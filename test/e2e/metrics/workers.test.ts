@@ -5,12 +5,12 @@ import { expect, onTestFinished, test } from 'vitest'
 import { startRedis } from '../../support/servers/redis.ts'
 import { until } from '../../support/servers/until.ts'
 import { startBackend, startGatewayProcess } from '../cli/gateway-process.ts'
-import { samplesOf } from './metered-service.ts'
+import { overload, samplesOf } from './metered-service.ts'
 
 const WORKERS = 2
 
-/** Longer than a page may take, and shorter than the test. */
-const SCRAPE_MS_MAX = 10_000
+/** How long a page is waited for from a worker that may hang; then another one is asked for. */
+const HUNG_MS = 3_000
 
 test('the page is the sum of all workers, and survives one that hangs or is killed', async () => {
   const redis = await startRedis()
@@ -20,6 +20,7 @@ test('the page is the sum of all workers, and survives one that hangs or is kill
   const gateway = await startGatewayProcess({
     policy: {
       store: { mode: 'standalone', addresses: [`${redis.host}:${redis.port}`] },
+      gateway: { overload },
       upstreams: { api: { targets: [backend.url] } },
       limits: [{ name: 'all', key: 'everyone', limit: 1_000_000, per: '1h' }],
     },
@@ -30,10 +31,10 @@ test('the page is the sum of all workers, and survives one that hangs or is kill
   const ask = async () => {
     await (await fetch(gateway.url, { headers: { connection: 'close' } })).arrayBuffer()
   }
-  const scrape = async () => {
+  const scrape = async (signal?: AbortSignal) => {
     const response = await fetch(`http://127.0.0.1:${gateway.adminPort}/metrics`, {
       headers: { connection: 'close' },
-      signal: AbortSignal.timeout(SCRAPE_MS_MAX),
+      ...(signal !== undefined && { signal }),
     })
     return samplesOf(await response.text())
   }
@@ -55,12 +56,12 @@ test('the page is the sum of all workers, and survives one that hangs or is kill
   process.kill(first, 'SIGSTOP')
   onTestFinished(() => resume(first))
   // A worker that hangs can take one connection before the supervisor passes it over.
-  const silent = await until('the other worker serves the page', async () => {
-    const page = await scrape().catch(() => undefined)
-    return page !== undefined && answeredOf(page) === WORKERS - 1 ? page : false
-  })
-  expect(requestsOf(await scrape())).toBe(40)
-  expect(silent).toBeDefined()
+  const pageOfOther = () =>
+    until('the other worker serves the page', async () => {
+      const page = await scrape(AbortSignal.timeout(HUNG_MS))
+      return answeredOf(page) === WORKERS - 1 ? page : undefined
+    })
+  for (let page = 0; page < 3; page++) expect(requestsOf(await pageOfOther())).toBe(40)
 
   process.kill(first, 'SIGCONT')
   await until('both answer again', async () => answeredOf(await scrape()) === WORKERS)

@@ -7,11 +7,13 @@ import { counterRoutes } from './routes/counter-routes.ts'
 import { entryRoutes } from './routes/entry-routes.ts'
 import { policyRoutes } from './routes/policy-routes.ts'
 import { statusRoutes } from './routes/status-routes.ts'
+import { topRoutes } from './routes/top-routes.ts'
 
 export const routeTable: readonly Route[] = [
   ...statusRoutes,
   ...policyRoutes,
   ...counterRoutes,
+  ...topRoutes,
   ...entryRoutes,
   ...auditRoutes,
   ...accessRoutes,

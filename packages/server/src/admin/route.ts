@@ -10,6 +10,7 @@ import type { TokenBook } from '../control/tokens.ts'
 import type { ApiRequest, ApiResponse } from '../http-api/messages.ts'
 import { jsonResponse } from '../http-api/messages.ts'
 import type { OperatedLimits } from '../limits/counters.ts'
+import type { TopLists } from '../observability/top/top-lists.ts'
 import type { Caller } from './access/caller.ts'
 import type { Sessions } from './access/sessions.ts'
 
@@ -31,6 +32,11 @@ export interface AdminContext {
   /** The limits in force. */
   limits(): OperatedLimits
   status(): object
+  /**
+   * The keys with the most decisions; digests of them, unless `isRaw`. Undefined on a service that
+   * does not count them.
+   */
+  readonly top: TopLists['read'] | undefined
   /** The policy in force: its version, its source and problems of a refused one. */
   policy(): object
   /** Explains a request by the live rules. Throws ApiError for invalid input. */

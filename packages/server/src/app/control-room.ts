@@ -89,7 +89,11 @@ export class ControlRoom {
   }
 
   /** The parts of the service that the routes of the admin API use. */
-  context({ version, status }: Pick<AdminContext, 'version' | 'status'>): AdminContext {
+  context({
+    version,
+    status,
+    top,
+  }: Pick<AdminContext, 'version' | 'status' | 'top'>): AdminContext {
     const { service } = this.#options
     const tokens = this.#tokens
     const isValid = (id: string) => id === 'bootstrap' || tokens.isValid(id, Date.now())
@@ -101,6 +105,7 @@ export class ControlRoom {
       versions: this.#versions(),
       version,
       status,
+      top,
       hasRoom: (key) => this.#sweeper.hasRoom(key),
       limits: () => service.limits(),
       policy: () => service.status(),

@@ -9,6 +9,7 @@ import { maskSecrets } from '../config/mask-secrets.ts'
 import { type ReadSecret, secretReader } from '../config/secrets.ts'
 import type { ConfigProblem } from '../config/source.ts'
 import { overloadSettings } from '../gateway/overload-settings.ts'
+import type { ChargeListener } from '../limits/charging/charge-plan.ts'
 import { createEnforcer, type Enforcer } from '../limits/enforcer.ts'
 import { FailedAttempts } from '../limits/failed-attempts.ts'
 import { type LiveEntries, noEntries, type SwitchState } from '../limits/live/live-entries.ts'
@@ -27,6 +28,8 @@ export interface PolicyRuntimeOptions {
   readonly config: PolicyConfig
   readonly environment: Environment
   readonly emit: Emit
+  /** Receives every decision of a limit that charges. */
+  readonly onDecision?: ChargeListener | undefined
   /** Counts the commands of the store. */
   readonly meter?: Meter | undefined
   /** Default: by the sections of the policy. */
@@ -190,10 +193,11 @@ export class PolicyRuntime {
   /** The enforcer before hands over the tiers that were looked up. */
   #compile({ value }: ServicePolicy, after: Enforcer | undefined): Enforcer {
     const { document, tierTable } = value
-    const { emit } = this.#options
+    const { emit, onDecision } = this.#options
     return createEnforcer(document, {
       store: this.store.store,
       live: this.#live,
+      ...(onDecision !== undefined && { onDecision }),
       observer: (event) => {
         if (event.type === 'tier-unknown' || event.type === 'shadow-failed') emit(event)
       },

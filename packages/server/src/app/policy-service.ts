@@ -5,7 +5,6 @@
 
 import { resolve } from 'node:path'
 import type { Logger } from 'pino'
-import type { Decision } from 'tidegate'
 import { refuseOpenAdmin, startAdmin } from '../admin/admin-listener.ts'
 import { readTlsFile } from '../config/tls-files.ts'
 import { startDecisionApi } from '../decision-api/decision-api.ts'
@@ -21,14 +20,15 @@ import { oneStore } from '../limits/charging/store-router.ts'
 import type { Emit, ServiceEvent } from '../observability/events.ts'
 import type { Door, DoorMetrics } from '../observability/metrics/door-metrics.ts'
 import { ServiceMetrics } from '../observability/metrics/service-metrics.ts'
+import { TopLists } from '../observability/top/top-lists.ts'
 import type { PolicyDocument } from '../policy/schema/policy-schema.ts'
 import { createPolicyRateLimitService } from '../rls/service/policy-service.ts'
-import type { CallListener } from '../rls/service/rate-limit-service.ts'
 import { ResponseTimes } from '../rls/service/response-times.ts'
 import { Stats } from '../rls/service/stats.ts'
 import type { RlsServerSettings } from '../rls/settings.ts'
 import type { OpenStore } from '../stores/create-store.ts'
 import { ControlRoom } from './control-room.ts'
+import { callCounter, topCounter, topSecret, turning } from './decision-listeners.ts'
 import { type Lifecycle, startWith } from './lifecycle.ts'
 import { adminAccess, hasAdminApi } from './operators/admin-access.ts'
 import { operatedPolicy } from './operators/operated-policy.ts'
@@ -91,6 +91,8 @@ class Service implements PolicyService {
   readonly #startedAtMs = Date.now()
   /** Undefined without a listener for operators, which is where they are read. */
   readonly #metrics: ServiceMetrics | undefined
+  /** Undefined without the admin API, which is where they are read. */
+  readonly #top: TopLists | undefined
   readonly #emit: Emit
   #control: ControlRoom | undefined
   #isStarted = false
@@ -108,8 +110,12 @@ class Service implements PolicyService {
     }
     const { control } = options.config
     if (control !== undefined) lifecycle.add(() => control.plane.close())
+    const top = hasAdminApi(admin) ? new TopLists({ secret: topSecret(options) }) : undefined
+    this.#top = top
+    if (top !== undefined) lifecycle.add(turning(top))
+    const onDecision = top && topCounter(top)
     const { meter } = metrics?.store ?? {}
-    this.#runtime = new PolicyRuntime({ ...options, emit, meter }, lifecycle)
+    this.#runtime = new PolicyRuntime({ ...options, emit, meter, onDecision }, lifecycle)
     this.#emit = emit
     if (metrics === undefined) return
     const runtime = this.#runtime
@@ -187,7 +193,7 @@ class Service implements PolicyService {
       times,
       settings,
       overload,
-      onCall: door && callCounter(door),
+      onCall: door && callCounter(door, this.#top),
       onError: (error) => this.#emit({ type: 'error', error }),
     })
     this.rateLimitService = await startRlsListeners({
@@ -238,10 +244,7 @@ class Service implements PolicyService {
       port,
       tls: admin.tls && listenerTls(admin.tls, config.folder),
       api: control && {
-        context: control.context({
-          version: this.#options.version,
-          status: () => this.#status(),
-        }),
+        context: control.context(this.#adminParts()),
         access: adminAccess(admin, this.#runtime.readSecret),
       },
       metrics: (accept) => metricsResponse(readPage, accept),
@@ -265,6 +268,14 @@ class Service implements PolicyService {
     })
     this.#control = opened
     this.#lifecycle.add(() => opened.close())
+  }
+
+  #adminParts() {
+    const { version } = this.#options
+    const read: TopLists['read'] = (...asked) => {
+      return this.#top?.read(...asked) ?? { sinceMs: this.#startedAtMs, total: 0, keys: [] }
+    }
+    return { version, status: () => this.#status(), top: read }
   }
 
   #door(door: Door): DoorMetrics | undefined {
@@ -302,25 +313,6 @@ class Service implements PolicyService {
     }
   }
 }
-
-/** Counts a call of Envoy: its outcome by the limit that decided, and each of its limits. */
-function callCounter(door: DoorMetrics): CallListener {
-  return (outcome, events, tookMs) => {
-    let deciding: Decision | undefined
-    for (const { charge, decision } of events) {
-      if (charge === undefined || decision === undefined || charge.isNegative) continue
-      door.limitDecided(charge.name, decision, charge.isShadow)
-      if (deciding === undefined || !decision.allowed) deciding = decision
-    }
-    door.called(callOutcomes[outcome], deciding, tookMs)
-  }
-}
-
-const callOutcomes = {
-  within: 'admitted',
-  over: 'denied',
-  'store-failed': 'unavailable',
-} as const
 
 function listenerTls(
   { cert, key, clientCa }: NonNullable<NonNullable<PolicyDocument['admin']>['tls']>,

@@ -7,7 +7,7 @@
 
 import { type Clock, type MaybePromise, type Store, systemClock } from 'tidegate'
 import { ChargeGroups } from './charging/charge-group.ts'
-import type { DecisionListener, PlannedCharge } from './charging/charge-plan.ts'
+import type { ChargeListener, PlannedCharge } from './charging/charge-plan.ts'
 import { oneStore } from './charging/store-router.ts'
 import {
   checkNamed,
@@ -94,8 +94,8 @@ export interface EnforcerOptions {
   /** For overrides that expire and for cached tiers. Default: the system's clock. */
   readonly clock?: Clock
   readonly observer?: PolicyObserver
-  /** Receives every decision of a limit, with the name of the limit. */
-  readonly onDecision?: DecisionListener<string>
+  /** Receives every decision of a limit that charges. */
+  readonly onDecision?: ChargeListener
   /** Changes of operators, which `use` replaces. Default: none. */
   readonly live?: LiveEntries
   /** The file of `tiers.lookup.file`. */

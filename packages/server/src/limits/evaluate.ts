@@ -6,11 +6,7 @@
 
 import type { AppliedLimit, Decision, MaybePromise, Store } from 'tidegate'
 import type { ChargeGroups } from './charging/charge-group.ts'
-import {
-  type DecisionListener,
-  decisionEvents,
-  type PlannedCharge,
-} from './charging/charge-plan.ts'
+import type { ChargeListener, PlannedCharge } from './charging/charge-plan.ts'
 import { type OpenSlot, openSlots, release } from './charging/open-slots.ts'
 import type { PolicyObserver } from './limits-observer.ts'
 import { enforcedOutcome, keyHash, type RequestOutcome, unlimited } from './outcome.ts'
@@ -18,8 +14,8 @@ import { enforcedOutcome, keyHash, type RequestOutcome, unlimited } from './outc
 export interface EvaluateContext {
   readonly groups: ChargeGroups
   readonly observer: PolicyObserver
-  /** Receives every decision, with the name of its limit. */
-  readonly onDecision: DecisionListener<string> | undefined
+  /** Receives every decision that charges. */
+  readonly onDecision: ChargeListener | undefined
 }
 
 /** Limits in shadow mode are apart from those that are enforced. */
@@ -63,12 +59,9 @@ function report(
   { onDecision }: EvaluateContext,
 ): void {
   if (onDecision === undefined) return
-  const uses = charges.map(({ name, cost }, chargeAt) => ({
-    subject: name,
-    chargeAt,
-    units: cost,
-  }))
-  for (const event of decisionEvents({ charges, uses }, decisions)) onDecision(event)
+  for (let at = 0; at < charges.length; at += 1) {
+    onDecision(charges[at] as PlannedCharge, decisions[at] as Decision)
+  }
 }
 
 function watch(

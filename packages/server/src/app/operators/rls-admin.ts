@@ -33,7 +33,9 @@ export function startRlsAdmin(
     host,
     port,
     tls: tls && contentsOf(tls),
-    api: hasApi ? { context: room.context({ version, status }), access } : undefined,
+    api: hasApi
+      ? { context: room.context({ version, status, top: undefined }), access }
+      : undefined,
     status,
     isReady,
     onError: (error) => emit({ type: 'error', error }),

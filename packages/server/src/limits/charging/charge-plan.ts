@@ -50,7 +50,7 @@ export interface DecisionEvent<Subject = unknown> {
 }
 
 /** Called while a call waits for its response, so it must be quick and must not throw. */
-export type DecisionListener<Subject> = (event: DecisionEvent<Subject>) => void
+export type ChargeListener = (charge: PlannedCharge, decision: Decision) => void
 
 /** One event for each use, in the order of the plan. `decisions` are those of its charges. */
 export function decisionEvents<Subject>(

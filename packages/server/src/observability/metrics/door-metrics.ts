@@ -139,6 +139,8 @@ export class DoorMetrics {
   readonly #door: Door
   readonly #stored: Way
   readonly #requests: Record<string, WayCells> = {}
+  /** Requests that the store, or memory, has admitted. */
+  #admitted: Counter | undefined
   readonly #times: Partial<Record<Way, Histogram>> = {}
   readonly #enforced = new Map<string, LimitCells>()
   readonly #shadowed = new Map<string, LimitCells>()
@@ -179,8 +181,10 @@ export class DoorMetrics {
     const known = isShadow ? this.#shadowed : this.#enforced
     const cells = known.get(name) ?? this.#limitOf(name, isShadow, known)
     const { allowed, degraded, granted } = decision
-    cells[outcomeOf(decision)].value += 1
-    if (allowed) cells.units.value += granted
+    if (allowed) {
+      cells.allowed.value += 1
+      cells.units.value += granted
+    } else cells[refusalOf(decision)].value += 1
     cells.count += 1
     if ((cells.count & (SAMPLE_EVERY - 1)) === 0 && degraded === null) {
       cells.used.observe(usedRatio(decision), SAMPLE_EVERY)
@@ -197,7 +201,11 @@ export class DoorMetrics {
     if (shadowing !== undefined) void shadowing.then(() => this.#shadows(found))
     else if (shadowed.length > 0) this.#shadows(found)
     const way = evaluation === undefined ? 'none' : this.#wayOf(evaluation.decision)
-    this.#requestsOf(outcome, way).value += 1
+    // Most requests are admitted, and the look-up would take as long as the rest.
+    if (outcome === 'admitted' && way === this.#stored) {
+      this.#admitted ??= this.#requestsOf(outcome, way)
+      this.#admitted.value += 1
+    } else this.#requestsOf(outcome, way).value += 1
     if (evaluation === undefined) return way
     for (const { name, decision } of evaluation.applied) this.limitDecided(name, decision, false)
     return way
@@ -252,8 +260,7 @@ export class DoorMetrics {
 
 const unmade = (way: Way) => [way, undefined] as const
 
-function outcomeOf({ allowed, degraded }: Decision): LimitOutcome {
-  if (allowed) return 'allowed'
+function refusalOf({ degraded }: Decision): 'denied' | 'unavailable' {
   return degraded?.mode === 'closed' || degraded?.mode === 'shed' ? 'unavailable' : 'denied'
 }
 

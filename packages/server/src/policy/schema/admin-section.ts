@@ -17,8 +17,8 @@ const tls = z.strictObject({
 export const adminSection = z
   .strictObject({
     listen: listen.describe(
-      'The address and port of /status, /health, /ready and the admin API. Without a host: ' +
-        '127.0.0.1. Another host than a loopback address needs `tls` for the API.',
+      'The address and port of /status, /health, /ready, /metrics and the admin API. Without a ' +
+        'host: 127.0.0.1. Another host than a loopback address needs `tls` for the API.',
     ),
     token: secret
       .optional()
