@@ -74,11 +74,6 @@ export class ScriptRunner {
     return this.#prompt.deadlineMs()
   }
 
-  /** The shortest that was measured lately; undefined before the first answer. */
-  get roundTripMs(): number | undefined {
-    return this.#options.roundTrip.ms
-  }
-
   #times(deadlineMs: () => number): FlightTimes {
     const { roundTrip } = this.#options
     const deadlines = new Deadlines(deadlineMs)
