@@ -14,13 +14,12 @@ import type { Outcome, ScriptRunner } from './script-runner.ts'
 const limit = tokenBucket({ limit: 10, per: '1s' })
 
 /** Takes every command, and answers only when the test does. */
-function silentServer(bounds: Partial<QueueBounds> = {}, isShut = false, roundTripMs?: number) {
+function silentServer(bounds: Partial<QueueBounds> = {}, isShut = false) {
   const calls: ScriptCall[] = []
   const outcomes: Outcome[] = []
   const answers: (Decision | string)[] = []
   const errors: string[] = []
-  const runner: Pick<ScriptRunner, 'run' | 'roundTripMs'> = {
-    roundTripMs,
+  const runner: Pick<ScriptRunner, 'run'> = {
     run: (call, outcome) => {
       calls.push(call)
       outcomes.push(outcome)
@@ -40,7 +39,7 @@ function silentServer(bounds: Partial<QueueBounds> = {}, isShut = false, roundTr
   return { calls, outcomes, answers, errors, queue, push }
 }
 
-/** Everything that an idle process sends is sent then. */
+/** Everything that goes out immediately is sent then. */
 function afterMicrotasks(): Promise<void> {
   return new Promise((resolve) => queueMicrotask(resolve))
 }
@@ -61,23 +60,30 @@ describe('charges on their way', () => {
     expect(calls.map(({ keys }) => keys)).toEqual([['a'], ['b']])
   })
 
-  test.each([
-    { roundTripMs: 0.05, commands: 2 },
-    { roundTripMs: 0.5, commands: 5 },
-    { roundTripMs: 20, commands: 8 },
-  ])('are at most $commands commands at $roundTripMs ms, and the others gather', async (one) => {
+  test('gather for the rest of the turn while two commands are under way', async () => {
     // While time stands still, the queue does not measure if the process is busy.
     vi.useFakeTimers({ toFake: ['performance'] })
     try {
-      const { calls, outcomes, push } = silentServer({}, false, one.roundTripMs)
-      for (let at = 0; at < 12; at++) {
-        push(`key ${at}`)
+      const { calls, push } = silentServer()
+      for (const key of ['a', 'b', 'c', 'd']) {
+        push(key)
         await afterMicrotasks()
       }
-      expect(calls.map(({ keys }) => keys.length)).toEqual(Array(one.commands).fill(1))
-      outcomes[0]?.onReply(1, true)
+      expect(calls.map(({ keys }) => keys)).toEqual([['a'], ['b']])
+      await turn()
+      expect(calls.map(({ keys }) => keys)).toEqual([['a'], ['b'], ['c', 'd']])
+    } finally {
+      vi.useRealTimers()
+    }
+  })
+
+  test('of one moment are divided between two commands', async () => {
+    vi.useFakeTimers({ toFake: ['performance'] })
+    try {
+      const { calls, push } = silentServer()
+      for (let at = 0; at < 8; at++) push(`key ${at}`)
       await afterMicrotasks()
-      expect(calls.at(-1)?.keys.length).toBe(12 - one.commands)
+      expect(calls.map(({ keys }) => keys.length)).toEqual([4, 4])
     } finally {
       vi.useRealTimers()
     }

@@ -33,11 +33,12 @@ import {
   Gates,
   hasJoined,
   inFlightMax,
+  isSideBySide,
   JOIN_MIN,
   type Lane,
   maySend,
   newLane,
-  placesFor,
+  partOf,
   takeFrom,
 } from './lane.ts'
 import type { Outcome, ScriptRunner } from './script-runner.ts'
@@ -179,13 +180,14 @@ export class ChargeQueue {
 
   /**
    * Sends after all callbacks that are ready now, so that charges of one tick are sent together. A
-   * busy process sends after all sockets were read.
+   * busy process, or one with commands under way, sends after all sockets were read.
    */
   #schedule(lane: Lane): void {
     lane.isScheduled = true
     this.#scheduled.push(lane)
     if (this.#scheduled.length > 1) return
     if (this.#load.isBusy()) inNextTurn(() => this.#flushScheduled(BUSY_PART_MIN))
+    else if (isSideBySide(lane)) inNextTurn(() => this.#flushScheduled(1))
     else queueMicrotask(() => this.#flushScheduled(1))
   }
 
@@ -204,12 +206,7 @@ export class ChargeQueue {
       this.#passGate(lane, lane.gate)
       return
     }
-    lane.places = placesFor(this.#runner.roundTripMs)
-    while (maySend(lane, waitingMin)) {
-      const { length } = lane.waiting
-      const part = Math.max(Math.ceil(length / (inFlightMax(lane) - lane.inFlight)), partMin)
-      this.#sendPart(lane, Math.min(part, BATCH_MAX))
-    }
+    while (maySend(lane, waitingMin)) this.#sendPart(lane, partOf(lane, partMin))
     if (lane.waiting.length === 0) return
     this.#startTicks()
     if (lane.inFlight < inFlightMax(lane)) this.#hold(lane)

@@ -23,20 +23,20 @@ export const BATCH_MAX = 128
 export const JOIN_MIN = 64
 
 /**
- * Commands of a lane under way at once. With one, server and process would wait for each other.
- * With two they work side by side, and charges gather meanwhile, which share the fixed cost of a
- * command. The page docs/decisions/charge-queue.md has the measurements.
+ * Commands of a lane between which the charges of one moment are divided. With one, server and
+ * process would wait for each other. With two they work side by side, and more would have fewer
+ * charges to share the fixed cost. Page docs/decisions/charge-queue.md has the measurements.
  */
-const IN_FLIGHT_MIN = 2
+const SIDE_BY_SIDE = 2
 
 /**
- * A charge waits for a place for about a round trip divided by the places. To a distant server
- * there are more of them, so that it waits for 0.1 ms. More than eight would have too few charges.
+ * Commands of a lane under way at once. To a distant server there are more than two: a charge does
+ * not wait for a reply then, but for the end of the turn. With more than eight, each has too few
+ * charges.
  */
-const PLACE_WAIT_MS = 0.1
 const IN_FLIGHT_MAX = 8
 
-/** Commands of at least 16 charges keep the server busy with four under way, at any distance. */
+/** Commands of at least 16 charges keep the server busy with half as many under way. */
 const LARGE_BATCH = 16
 const IN_FLIGHT_LARGE_MAX = 4
 
@@ -55,8 +55,6 @@ export interface Lane {
    */
   byKey: Map<string, PlainCharge> | undefined
   inFlight: number
-  /** Commands that may be under way at once, unless they are large. */
-  places: number
   /** Number of charges of the last command. */
   batchSize: number
   isScheduled: boolean
@@ -94,21 +92,25 @@ export function maySend(lane: Lane, waitingMin: number): boolean {
 }
 
 /** On a cluster, the waves of the gate keep the master busy. */
-export function inFlightMax({ batchSize, gate, places }: Lane): number {
+export function inFlightMax({ batchSize, gate }: Lane): number {
   if (gate !== undefined) return 1
-  return batchSize >= LARGE_BATCH ? IN_FLIGHT_LARGE_MAX : places
+  return batchSize >= LARGE_BATCH ? IN_FLIGHT_LARGE_MAX : IN_FLIGHT_MAX
 }
 
-/** Commands that should be under way to a server at this distance. */
-export function placesFor(roundTripMs: number | undefined): number {
-  if (roundTripMs === undefined) return IN_FLIGHT_MAX
-  const wanted = Math.ceil(roundTripMs / PLACE_WAIT_MS)
-  return Math.min(Math.max(wanted, IN_FLIGHT_MIN), IN_FLIGHT_MAX)
+/** True if a charge that waits for the end of the turn leaves neither server nor process idle. */
+export function isSideBySide({ inFlight, gate }: Lane): boolean {
+  return gate === undefined && inFlight >= SIDE_BY_SIDE
+}
+
+/** Charges of the next command: a share of those that wait. */
+export function partOf({ waiting, inFlight, batchSize }: Lane, partMin: number): number {
+  const commands = batchSize >= LARGE_BATCH ? IN_FLIGHT_LARGE_MAX : SIDE_BY_SIDE
+  const share = Math.ceil(waiting.length / Math.max(commands - inFlight, 1))
+  return Math.min(Math.max(share, partMin), BATCH_MAX)
 }
 
 export function newLane(slot: number, gate: Gate | undefined): Lane {
-  const places = IN_FLIGHT_MAX
-  const empty = { waiting: [], byKey: undefined, inFlight: 0, places, batchSize: 0 }
+  const empty = { waiting: [], byKey: undefined, inFlight: 0, batchSize: 0 }
   return { ...empty, isScheduled: false, slot, gate, isAtGate: false, wave: undefined }
 }
 

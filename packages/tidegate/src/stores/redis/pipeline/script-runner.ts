@@ -80,11 +80,6 @@ export class ScriptRunner {
     return this.#prompt.deadlineMs()
   }
 
-  /** The shortest that was measured lately; undefined before the first answer. */
-  get roundTripMs(): number | undefined {
-    return this.#options.roundTrip.ms
-  }
-
   #times(deadlineMs: () => number): FlightTimes {
     const { roundTrip, meter } = this.#options
     const deadlines = new Deadlines(deadlineMs)
