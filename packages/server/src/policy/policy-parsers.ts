@@ -65,10 +65,20 @@ const kept = new KeptWorker(workerModule)
  */
 export async function warmUpParser(timeoutMs: number): Promise<void> {
   const timeout = new AbortController()
-  const order: TextOrder = { text: 'limits: []\n', file: 'none', tierNames: undefined }
-  const parsed = inKept(order, TEXT_MS_MAX).finally(() => timeout.abort())
+  const parsed = inKept(firstOrder, TEXT_MS_MAX).finally(() => timeout.abort())
   const tooLong = sleep(timeoutMs, undefined, { signal: timeout.signal }).catch(() => undefined)
   await Promise.race([parsed, tooLong])
+}
+
+/** Takes the way of a published policy. The first use of the schema takes a tenth of a second. */
+const firstOrder: TextOrder = {
+  text: 'limits: []\n',
+  file: 'none',
+  tierNames: undefined,
+  remote: {
+    text: 'limits: [{ name: any, key: ip, otherwise: deny, limit: 1, per: 1s }]\n',
+    file: 'none',
+  },
 }
 
 export function policyOf(local: PolicyText, remote: PolicyText | undefined): PolicyResult {
