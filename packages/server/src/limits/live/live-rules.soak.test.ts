@@ -13,8 +13,9 @@ const COUNT = 10_000
 const ROUNDS = 60
 
 /**
- * The aim is 1.05, and it is not met: a decision of 2.2 µs in memory took 10 % longer. The bound is
- * far above the noise of a shared machine, and far below the cost of a search through all entries.
+ * The aim is 1.05, and it is not met: a decision of 2 to 3 µs in memory took 10 to 15 % longer. The
+ * bound is far above the noise of a shared machine, and far below the cost of a search through all
+ * entries.
  */
 const RATIO_MAX = 3
 
