@@ -1,6 +1,6 @@
 /**
  * Decisions as the doors of a service make them: gateway, decision API and rate limit service. A
- * decision adds to a few numbers, which takes some 30 ns; the page is made when it is asked for.
+ * decision adds to a few numbers, which takes about 50 ns; the page is made when it is asked for.
  *
  * Limits are the only names from outside, and they come from the policy. No label has a text that a
  * client can choose.

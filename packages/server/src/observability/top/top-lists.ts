@@ -21,7 +21,7 @@ export interface TopKey {
   readonly count: number
   /**
    * The true count is between `count - error` and `count`. Those of `asked` are estimates: one in
-   * 16 decisions is counted, for all 16.
+   * 64 decisions is counted, for all 64.
    */
   readonly error: number
 }
@@ -46,7 +46,7 @@ const OTHER = 'other'
  * One decision of this many is counted as `asked`, for all of them: to replace a key takes half a
  * microsecond, and with many clients nearly every decision does. Refusals are all counted.
  */
-const SAMPLE_EVERY = 16
+const SAMPLE_EVERY = 64
 
 const WINDOW_MS = 5 * 60_000
 
