@@ -45,12 +45,12 @@ describe('limits', () => {
     [
       'a number without a unit',
       () => tokenBucket({ limit: 1, per: 60 as never }),
-      /^tokenBucket\.per: got 60, allowed: .* say "60s" or "60ms"$/,
+      /^tokenBucket\.per: got 60, allowed: .* such as "60s" or "60ms"$/,
     ],
     [
       'a number without a unit for slots',
       () => concurrency({ limit: 1, ttl: 5_000 as never }),
-      /^concurrency\.ttl: got 5000, allowed: .* say "5000s" or "5000ms"$/,
+      /^concurrency\.ttl: got 5000, allowed: .* such as "5000s" or "5000ms"$/,
     ],
     ['two years', () => slidingLog({ limit: 1, per: '730d' }), /slidingLog\.per: got "730d"/],
     [

@@ -64,8 +64,16 @@ describe('the verdict of tidegate explain', () => {
     [['--path', '/v1/x'], '', 'admitted: while the limits below have units left'],
     [['--path', '/v1/me', '--user', 'ada'], '', 'admitted: while the limits below'],
     [['--path', '/v1/me'], '', 'refused with 401 by named: there is no key (user)'],
-    [['--path', '/v1/closed'], '', 'refused with 429 by closed: the limit can never grant'],
-    [['--path', '/v1/dear'], '', 'refused with 429 by dear: the limit can never grant'],
+    [
+      ['--path', '/v1/closed'],
+      '',
+      'refused with 429 by closed: the cost is above the capacity of the limit',
+    ],
+    [
+      ['--path', '/v1/dear'],
+      '',
+      'refused with 429 by dear: the cost is above the capacity of the limit',
+    ],
     [['--path', '/v2'], '', 'refused with 404: no route leads to an upstream'],
     [
       ['--ip', '203.0.113.9', '--path', '/v1/x'],

@@ -215,7 +215,8 @@ function loaded(path: string, document: RemoteDocument | undefined): LoadedFiles
 
 function temporary(name: string): string {
   const folder = mkdtempSync(join(tmpdir(), 'tidegate-control-'))
-  onTestFinished(() => rmSync(folder, { recursive: true }))
+  // The state may still be written after `close`.
+  onTestFinished(() => rmSync(folder, { recursive: true, maxRetries: 20 }))
   return join(folder, name)
 }
 
