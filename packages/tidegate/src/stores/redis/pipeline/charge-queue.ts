@@ -105,6 +105,7 @@ export class ChargeQueue {
   #sentCount = 0
   /** True from when many charges are under way until none is. */
   #isBurst = false
+  readonly #inBurst = () => this.#isBurst
   #tick = 0
   #stopTicks: (() => void) | undefined
   /** While shut, charges wait in their lanes. */
@@ -273,7 +274,7 @@ export class ChargeQueue {
     this.#load.countCommand()
     const outcome = this.#outcomeOf(lane, call)
     this.#sentCount += call.waiting.length
-    this.#runner.run(call, outcome, this.#isBurst)
+    this.#runner.run(call, outcome, this.#inBurst)
   }
 
   #outcomeOf(lane: Lane, call: BatchCall): Outcome {

@@ -72,29 +72,30 @@ export class ScriptRunner {
     this.#caller = caller
     this.#options = options
     const { roundTrip } = options
-    this.#prompt = this.#times(() => options.deadlineMs ?? roundTrip.deadlineMs)
-    this.#patient = this.#times(() => patienceMs(options.deadlineMs ?? roundTrip.deadlineMs))
+    const deadlineMs = () => options.deadlineMs ?? roundTrip.deadlineMs
+    this.#patient = this.#times(() => patienceMs(deadlineMs()), undefined)
+    this.#prompt = this.#times(deadlineMs, this.#patient)
   }
 
   get deadlineMs(): number {
     return this.#prompt.deadlineMs()
   }
 
-  #times(deadlineMs: () => number): FlightTimes {
+  #times(deadlineMs: () => number, inBurst: FlightTimes | undefined): FlightTimes {
     const { roundTrip, meter } = this.#options
     const deadlines = new Deadlines(deadlineMs)
     const report = meter && reporter(meter, this.#caller)
-    return { deadlineMs, deadlines, roundTrip, report, unanswered: this.#unanswered }
+    return { deadlineMs, deadlines, inBurst, roundTrip, report, unanswered: this.#unanswered }
   }
 
-  /** `isPatient` while many calls are under way. */
-  run(call: ScriptCall, outcome: Outcome, isPatient = false): void {
-    const times = isPatient ? this.#patient : this.#prompt
+  /** `isBurst` returns true while many calls are under way. */
+  run(call: ScriptCall, outcome: Outcome, isBurst = never): void {
+    const times = isBurst() ? this.#patient : this.#prompt
     if (this.#unanswered.count >= UNANSWERED_MAX) {
       outcome.onError(silent(times.deadlineMs()))
       return
     }
-    this.#attempt(new Flight(call, outcome, times), 'evalsha')
+    this.#attempt(new Flight(call, outcome, times, isBurst), 'evalsha')
   }
 
   #attempt(flight: Flight, command: 'eval' | 'evalsha'): void {
@@ -161,6 +162,8 @@ export class ScriptRunner {
 interface FlightTimes {
   readonly deadlineMs: () => number
   readonly deadlines: Deadlines
+  /** The times of a command that is due in a burst which began after it was sent. */
+  readonly inBurst: FlightTimes | undefined
   readonly roundTrip: RoundTrip
   /** Reports a command that has ended; undefined without a meter. */
   readonly report: Report | undefined
@@ -186,7 +189,8 @@ function chargesOf(call: ScriptCall | BatchCall): number {
 class Flight implements Timed {
   readonly call: ScriptCall
   readonly #outcome: Outcome
-  readonly #times: FlightTimes
+  #times: FlightTimes
+  readonly #isBurst: () => boolean
   #sentMs = steadyClock.now()
   isSettled = false
   #isLate = false
@@ -194,10 +198,11 @@ class Flight implements Timed {
   before: Timed | undefined
   after: Timed | undefined
 
-  constructor(call: ScriptCall, outcome: Outcome, times: FlightTimes) {
+  constructor(call: ScriptCall, outcome: Outcome, times: FlightTimes, isBurst: () => boolean) {
     this.call = call
     this.#outcome = outcome
     this.#times = times
+    this.#isBurst = isBurst
     times.deadlines.add(this, this.#sentMs)
   }
 
@@ -229,6 +234,12 @@ class Flight implements Timed {
   }
 
   expire(): void {
+    const { inBurst } = this.#times
+    if (inBurst !== undefined && this.#isBurst()) {
+      this.#times = inBurst
+      inBurst.deadlines.add(this, this.#sentMs)
+      return
+    }
     this.isSettled = true
     this.#isLate = true
     this.#times.unanswered.count++
@@ -250,6 +261,10 @@ class Flight implements Timed {
     this.#isLate = false
     this.#times.unanswered.count--
   }
+}
+
+function never(): boolean {
+  return false
 }
 
 /** At most the longest deadline of a round trip, unless the caller's own is longer. */
