@@ -155,11 +155,14 @@ export class PolicyRuntime {
   }
 
   /** A policy that is valid but cannot be used, such as without a secret, is refused as well. */
-  #apply(policy: ServicePolicy): void {
+  #apply(policy: ServicePolicy): readonly ConfigProblem[] | undefined {
     try {
       this.#swap(policy)
+      return undefined
     } catch (error) {
-      this.#refuse([{ message: error instanceof Error ? error.message : String(error) }])
+      const problems = [{ message: error instanceof Error ? error.message : String(error) }]
+      this.#refuse(problems)
+      return problems
     }
   }
 

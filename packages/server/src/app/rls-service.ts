@@ -158,6 +158,7 @@ async function followConfig({
       emit({ type: 'config-applied', version: id, limits, limitsBefore })
       limitsBefore = limits
       control?.applied(id)
+      return undefined
     },
     onRefused(problems) {
       stats.configLoadError++

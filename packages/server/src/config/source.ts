@@ -24,8 +24,11 @@ export type ConfigResult<T> =
   | { readonly ok: false; readonly problems: readonly ConfigProblem[] }
 
 export interface ConfigListener<T> {
-  /** A valid version that differs from the one before. */
-  onChange(version: ConfigVersion<T>): void
+  /**
+   * A valid version that differs from the one before. Returns the problems if this process cannot
+   * use it, such as without a secret; it has reported them, and the version before stays.
+   */
+  onChange(version: ConfigVersion<T>): readonly ConfigProblem[] | undefined
   /** The source has changed and is not valid. Called once for each content. */
   onRefused(problems: readonly ConfigProblem[]): void
 }

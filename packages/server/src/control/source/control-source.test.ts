@@ -96,6 +96,24 @@ test('starts with the last good version if the published one is refused', async 
   expect(second.status()).toMatchObject({ published: 2, live: 1, problems: ['!bad'] })
 })
 
+test('keeps the version before if the process cannot use the published one', async () => {
+  const stateFile = temporary('state')
+  const store = await openLocalKeyValue()
+  const { source, write } = await made(store, { stateFile })
+  await source.read()
+  source.follow({
+    onChange: ({ value }) => (value === 'two' ? [{ message: 'no secret' }] : undefined),
+    onRefused: () => undefined,
+  })
+  await write('two')
+  await until('it is refused', () => source.status().problems.length === 1)
+  expect(source.status()).toMatchObject({ published: 2, live: 1, problems: ['no secret'] })
+  source.close()
+  await source.settle()
+  const away = new EtcdKeyValue({ endpoints: ['http://127.0.0.1:1'], prefix: '/t/' })
+  expect(await sourceOf(away, { stateFile }).read()).toMatchObject({ ok: true, value: 'one' })
+})
+
 test('does not apply a version again that was live when the process crashed', async () => {
   const stateFile = temporary('state')
   const store = await openLocalKeyValue()

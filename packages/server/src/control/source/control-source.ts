@@ -122,9 +122,11 @@ export class ControlSource<T> implements ConfigSource<T> {
     this.#listener = listener
     this.#files.follow({
       onChange: (version) => {
-        this.#live = this.#loaded
-        this.#problems = []
-        listener.onChange(version)
+        const loaded = this.#loaded
+        const problems = listener.onChange(version) ?? []
+        this.#problems = problems.map(({ message }) => message)
+        if (problems.length === 0) this.#live = loaded
+        return problems
       },
       onRefused: (problems) => this.#refuse(problems),
     })

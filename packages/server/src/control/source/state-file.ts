@@ -25,6 +25,8 @@ export class StateFile {
   readonly #onProblem: (problem: string) => void
   #lastGood: RemoteDocument | undefined
   #applying: RemoteDocument | undefined
+  /** The version that was being applied when `#applying` began; it is live if that is refused. */
+  #before: RemoteDocument | undefined
   #timer: NodeJS.Timeout | undefined
   #writing: Promise<void> = Promise.resolve()
 
@@ -47,19 +49,17 @@ export class StateFile {
 
   /** Notes that a version goes live. It is the last good one after a while. */
   async begin(document: RemoteDocument): Promise<void> {
+    this.#before = this.#applying
     this.#applying = document
-    clearTimeout(this.#timer)
-    await this.#save()
-    this.#timer = setTimeout(() => void this.settle(), GOOD_AFTER_MS)
-    this.#timer.unref()
+    await this.#saveApplying()
   }
 
-  /** The version did not go live: it was refused. */
+  /** The version did not go live: it was refused, and the one before stays. */
   async cancel(): Promise<void> {
-    clearTimeout(this.#timer)
     if (this.#applying === undefined) return
-    this.#applying = undefined
-    await this.#save()
+    this.#applying = this.#before
+    this.#before = undefined
+    await this.#saveApplying()
   }
 
   /** The version is good: enough time has passed, or the process ends in order. */
@@ -68,7 +68,16 @@ export class StateFile {
     if (this.#applying === undefined) return this.#writing
     this.#lastGood = this.#applying
     this.#applying = undefined
+    this.#before = undefined
     await this.#save()
+  }
+
+  async #saveApplying(): Promise<void> {
+    clearTimeout(this.#timer)
+    await this.#save()
+    if (this.#applying === undefined) return
+    this.#timer = setTimeout(() => void this.settle(), GOOD_AFTER_MS)
+    this.#timer.unref()
   }
 
   /** A file that cannot be written does not keep a policy from going live. */
