@@ -61,14 +61,15 @@ export const sizes = {
   /** Duration of disconnecting clients in each of three protocols: hundreds per second. */
   vanishingMs: sized(1_500, 15_000),
   /**
-   * Measurements of time depend on the load of the machine. The quick suite finds gross errors on a
-   * busy machine; the soak suite needs an idle one. One stall makes 30 of 2,000 calls late: those
-   * that wait for a deadline. The figures of docs/reliability.md have stricter bounds of their own.
+   * Measurements of time depend on the machine, which may be taken away for half a second at any
+   * time. After such a stall, a store has more time for a second, so that every check that waits
+   * for a deadline is late. Both suites find gross errors only, such as calls that wait for the
+   * client's own timeout. The figures of docs/reliability.md have strict bounds of their own.
    */
-  lateShareMax: 0.1,
-  atOnceShareMin: sized(0.5, 0.8),
+  lateShareMax: 0.5,
+  atOnceShareMin: 0.5,
   /** A policy that is parsed in the serving thread delays requests for seconds. */
-  heldMsMax: sized(500, 150),
+  heldMsMax: 1_000,
   /** Rounds in which four processes spend a limit together; the bucket has more of them. */
   sharedRounds: sized(6, 20),
   sharedRoundsOfBuckets: sized(20, 100),
