@@ -23,6 +23,7 @@ export interface Degraded {
    * full of keys that block clients; nothing was charged.
    * `unconfirmed`: the store has charged, but its replicas have not confirmed it in time.
    * `disabled`: limiting was turned off.
+   * `region-cut-off`: the region that has the units of the key cannot be reached.
    */
   readonly reason:
     | 'timeout'
@@ -32,6 +33,7 @@ export interface Degraded {
     | 'store-error'
     | 'unconfirmed'
     | 'disabled'
+    | 'region-cut-off'
   readonly mode: FailureMode | OverloadMode
 }
 

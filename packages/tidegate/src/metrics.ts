@@ -3,6 +3,7 @@
 export {
   Counter,
   counterFamily,
+  type Exemplar,
   Family,
   type FamilyOptions,
   gauge,

@@ -54,8 +54,20 @@ export interface Meter {
   /**
    * Called when a command to a server has ended. `shard` is empty if the store has only one,
    * `charges` is 0 for a command without a charge, and `error` is undefined for a reply in time.
+   * `sent` are the charges of the command that `queued` was called with.
    */
-  command(shard: string, charges: number, tookMs: number, error: ErrorCode | undefined): void
+  command(
+    shard: string,
+    charges: number,
+    tookMs: number,
+    error: ErrorCode | undefined,
+    sent?: readonly object[],
+  ): void
+  /**
+   * Called for each charge that waits to be sent, before the call that asks for it returns. The
+   * object stands for the charge and has no other use. A meter without it pays nothing.
+   */
+  queued?(charge: object): void
 }
 
 /** Returns an observer that calls both. */

@@ -178,3 +178,22 @@ describe('the header fields', () => {
     })
   })
 })
+
+describe('many limits', () => {
+  it('lists the 16 that denied or have the smallest share left, in their order', () => {
+    const many = Array.from({ length: 100 }, (_, at) => {
+      const remaining = at % 7 === 0 ? 1 : 15
+      return applied(at === 99 ? denied : { ...admitted, remaining }, `l${at}`)
+    })
+    const fields = new Map<string, string>()
+    const head = {
+      getHeader: (name: string) => fields.get(name),
+      setHeader: (name: string, value: string) => fields.set(name, value),
+    }
+    writeHeaders(head, { decision: denied, applied: many }, 'ietf', NOW)
+    const expected = [...Array.from({ length: 15 }, (_, at) => `l${at * 7}`), 'l99']
+    for (const name of ['RateLimit', 'RateLimit-Policy']) {
+      expect(parseList(fields.get(name) ?? '').map(([item]) => item)).toEqual(expected)
+    }
+  })
+})

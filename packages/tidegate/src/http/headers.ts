@@ -34,6 +34,12 @@ const RESET_DIFFERENCE_MS_MAX = 5_000
 
 const MINUTE_MS = 60_000
 
+/**
+ * Limits in a header. Each takes some 60 bytes in two headers, and clients such as Node.js refuse a
+ * response with more than 16 KB of them.
+ */
+const LISTED_MAX = 16
+
 /** Months have no fixed length. */
 const calendarSeconds: Record<CalendarUnit, number | undefined> = {
   day: 86_400,
@@ -52,14 +58,23 @@ export function writeHeaders(
   if (dialect === 'none' || decision.degraded?.reason === 'disabled') return
   if (dialect !== 'ietf') writeXRateLimit(head, decision, resetAtMs(decision, applied, now))
   if (dialect !== 'x-ratelimit') {
-    append(head, 'RateLimit-Policy', rateLimitPolicy(applied))
-    append(head, 'RateLimit', rateLimit(applied))
+    const listed = applied.length > LISTED_MAX ? tightest(applied) : applied
+    append(head, 'RateLimit-Policy', rateLimitPolicy(listed))
+    append(head, 'RateLimit', rateLimit(listed))
   }
   if (decision.degraded !== null) {
     head.setHeader('X-RateLimit-Status', 'degraded')
     if (decision.degraded.reason === 'unconfirmed') return
     head.setHeader('X-RateLimit-Warning', 'rate-limiter-unavailable')
   }
+}
+
+/** The limits that denied, and then those with the smallest share left, in their own order. */
+function tightest(applied: readonly AppliedLimit[]): readonly AppliedLimit[] {
+  const share = ({ decision }: AppliedLimit) =>
+    decision.allowed ? decision.remaining / decision.limit : -1
+  const chosen = new Set(applied.toSorted((a, b) => share(a) - share(b)).slice(0, LISTED_MAX))
+  return applied.filter((one) => chosen.has(one))
 }
 
 /** Such as `"burst";q=20;w=2, "daily";q=1000;w=86400`. */

@@ -65,6 +65,9 @@ export class DecisionCounts {
   )
   readonly #times: Readonly<Record<DecisionSource, Histogram>>
   readonly #cells = new Map<string, LimitCells>()
+  /** The limit before, which most decisions are about again: saves a look-up by its name. */
+  #lastName: string | undefined
+  #last: LimitCells | undefined
   #count = 0
 
   constructor() {
@@ -80,7 +83,7 @@ export class DecisionCounts {
   /** `startMs` is the result of `startMs()`. */
   add(name: string, decision: Decision, startMs: number): void {
     const { allowed, degraded, source } = decision
-    const cells = this.#cells.get(name) ?? this.#cellsOf(name)
+    const cells = name === this.#lastName && this.#last ? this.#last : this.#cellsNamed(name)
     if (allowed) cells.allowed[source].value += 1
     else if (degraded !== null && isRefusal(degraded.mode)) cells.unavailable.value += 1
     else cells.denied[source].value += 1
@@ -91,6 +94,13 @@ export class DecisionCounts {
 
   read(): readonly MetricFamily[] {
     return [this.#decisions.read(), this.#durations.read(), this.#used.read()]
+  }
+
+  #cellsNamed(name: string): LimitCells {
+    const cells = this.#cells.get(name) ?? this.#cellsOf(name)
+    this.#lastName = name
+    this.#last = cells
+    return cells
   }
 
   #cellsOf(name: string): LimitCells {

@@ -6,6 +6,8 @@
  * names is bounded: further ones are counted together as `other`.
  */
 
+import { systemClock } from '../clock.ts'
+
 export const metricTypes = ['counter', 'gauge', 'histogram'] as const
 
 export type MetricType = (typeof metricTypes)[number]
@@ -28,6 +30,16 @@ export interface MetricSample {
   readonly sum?: number
   /** Histograms only: the number of values up to each bound. */
   readonly buckets?: readonly number[]
+  /** Histograms only: a value of each bucket that has a trace; the last is above all bounds. */
+  readonly exemplars?: readonly (Exemplar | null)[]
+}
+
+/** A value with the trace that it was observed in. */
+export interface Exemplar {
+  readonly traceId: string
+  readonly value: number
+  /** In seconds since 1970. */
+  readonly atSeconds: number
 }
 
 export interface FamilyOptions {
@@ -50,30 +62,42 @@ export class Histogram {
   /** Values of each bucket that no lower bucket has; the last one is for all larger values. */
   readonly #counts: Float64Array
   #sum = 0
+  /** Those of the latest values; undefined until a value has a trace. */
+  #exemplars: (Exemplar | null)[] | undefined
 
   constructor(bounds: readonly number[]) {
     this.#bounds = bounds
     this.#counts = new Float64Array(bounds.length + 1)
   }
 
-  /** Adds a value `times` times: a sampled value stands for those that were not measured. */
-  observe(value: number, times = 1): void {
+  /**
+   * Adds a value `times` times: a sampled value stands for those that were not measured. `traceId`
+   * is the trace that the value was observed in, if it is kept.
+   */
+  observe(value: number, times = 1, traceId?: string): void {
     const bounds = this.#bounds
     let at = 0
     while (at < bounds.length && value > (bounds[at] as number)) at += 1
     this.#counts[at] = (this.#counts[at] as number) + times
     this.#sum += value * times
+    if (traceId === undefined) return
+    this.#exemplars ??= new Array(this.#counts.length).fill(null)
+    this.#exemplars[at] = { traceId, value, atSeconds: systemClock.now() / 1_000 }
   }
 
-  read(): Required<Pick<MetricSample, 'value' | 'sum' | 'buckets'>> {
+  read(): HistogramSample {
     let value = 0
     const cumulative = [...this.#counts].map((count) => {
       value += count
       return value
     })
-    return { value, sum: this.#sum, buckets: cumulative.slice(0, -1) }
+    const read = { value, sum: this.#sum, buckets: cumulative.slice(0, -1) }
+    return this.#exemplars === undefined ? read : { ...read, exemplars: [...this.#exemplars] }
   }
 }
+
+type HistogramSample = Required<Pick<MetricSample, 'value' | 'sum' | 'buckets'>> &
+  Pick<MetricSample, 'exemplars'>
 
 /** The series of one metric, each with its cell. */
 export class Family<Cell> {

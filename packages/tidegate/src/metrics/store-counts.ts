@@ -139,6 +139,8 @@ export class StoreCounts {
   /** `stores` are read for the gauges. */
   read(stores: readonly Store[]): readonly MetricFamily[] {
     const remote = stores.filter(({ isRemote }) => isRemote)
+    // An alert needs the series before the first such call, because an increase is a difference.
+    if (remote.length > 0) this.#misconfigured.of()
     const families = [this.#commands, this.#times, this.#charges, this.#degraded]
     const rare = [this.#transitions, this.#outages, this.#misconfigured, this.#hot]
     return [

@@ -7,7 +7,7 @@
  */
 
 import { createHash } from 'node:crypto'
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyInstance, FastifyReply, FastifyRequest, onRequestHookHandler } from 'fastify'
 import { createGuard, type Guard, type GuardDecision, type GuardOutcome } from '../http/guard.ts'
 import {
   checkGuardOptions,
@@ -19,6 +19,7 @@ import {
 import type { ResponseHead } from '../http/headers.ts'
 import { errorOf, settleWhenSent, whenKnown } from '../http/node-adapter.ts'
 import { PROBLEM_CONTENT_TYPE, type Problem } from '../http/problem.ts'
+import { type IsKeyed, keysOf } from '../idempotency/node/keyed-requests.ts'
 
 export interface FastifyRouteOptions extends GuardOptions<FastifyRequest> {
   /**
@@ -32,7 +33,10 @@ export interface FastifyRouteOptions extends GuardOptions<FastifyRequest> {
 }
 
 export interface FastifyOptions extends FastifyRouteOptions {
-  /** When to evaluate: `preHandler` if the key needs the body or a user. Default: `onRequest`. */
+  /**
+   * When to evaluate: `preHandler` if the key needs the body or a user. Default: `onRequest`; for
+   * requests with an idempotency key `preHandler`, if the plugin of these was registered before.
+   */
   readonly hook?: 'onRequest' | 'preHandler'
 }
 
@@ -49,7 +53,7 @@ const NAME_LENGTH_MAX = 64
 /** The plugin, for `app.register`. Denied requests are answered with 429. */
 export async function tidegate(app: FastifyInstance, options: FastifyOptions): Promise<void> {
   checkGuardOptions(options, { hook: ['onRequest', 'preHandler'] })
-  const { hook = 'onRequest', ...registered } = options
+  const { hook, ...registered } = options
   const findRoute = routeFinder(registered, hopsOf(app) === undefined)
 
   // A callback, because a hook that returns a promise delays every request.
@@ -71,8 +75,25 @@ export async function tidegate(app: FastifyInstance, options: FastifyOptions): P
   app.addHook('onRoute', ({ config, url }) => {
     findRoute(config?.tidegate, url)
   })
-  if (hook === 'onRequest') app.addHook('onRequest', limitRequest)
-  else app.addHook('preHandler', limitRequest)
+  const keys = hook === undefined ? keysOf(app) : []
+  if (keys.length > 0) addHooks(app, keys, limitRequest)
+  else if (hook === 'preHandler') app.addHook('preHandler', limitRequest)
+  else app.addHook('onRequest', limitRequest)
+}
+
+/** Limits requests with a key behind the keys, which are looked up when the body is parsed. */
+function addHooks(app: FastifyInstance, keys: readonly IsKeyed[], limit: onRequestHookHandler) {
+  const isKeyed = ({ method, headers }: FastifyRequest) => {
+    return keys.some((isOne) => isOne(method, headers))
+  }
+  app.addHook('onRequest', function limitUnkeyed(request, reply, done) {
+    if (isKeyed(request)) done()
+    else limit.call(this, request, reply, done)
+  })
+  app.addHook('preHandler', function limitKeyed(request, reply, done) {
+    if (isKeyed(request)) limit.call(this, request, reply, done)
+    else done()
+  })
 }
 
 // Like fastify-plugin: the hooks are for the app that registers, not for a child of it.

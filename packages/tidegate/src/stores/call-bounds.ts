@@ -21,5 +21,5 @@ export interface CallBounds {
   /** How long calls wait for the first answer of a store that has never answered. */
   readonly connectMs: number
   /** Receives the commands of these calls. */
-  readonly meter?: Pick<Meter, 'command'> | undefined
+  readonly meter?: Pick<Meter, 'command' | 'queued'> | undefined
 }

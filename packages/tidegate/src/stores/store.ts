@@ -66,6 +66,11 @@ export interface Adjustment extends Counter {
 
 /** Callbacks for a pending decision. Exactly one is called, once. */
 export interface Callback<T = Decision> {
+  /**
+   * When the call began, in milliseconds of the steady clock. A caller that has read the clock sets
+   * it, so that the stores behind it need not read it again.
+   */
+  readonly startMs?: number | undefined
   resolve(value: T): void
   reject(error: unknown): void
 }

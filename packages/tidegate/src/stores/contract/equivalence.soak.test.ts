@@ -1,3 +1,3 @@
-/** All histories, from a random seed. */
+/** All histories. */
 
 import './equivalence.test.ts'

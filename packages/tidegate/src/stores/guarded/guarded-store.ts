@@ -111,14 +111,9 @@ class Guarded implements Store {
     const hasLocal = this.#isLocal(counter.limit)
     if (hasLocal) this.#startMembership()
     const shard = this.#shards.of(counter)
-    const decide = (reason: Reason) =>
-      this.#decide([{ ...counter, cost }], 'all', reason, shard)[0] as Decision
-    const remember = hasLocal
-      ? (decision: Decision) => this.#local.remember({ ...counter, cost }, decision)
-      : undefined
-    const startMs = steadyClock.now()
-    if (!shard.breaker.admits(startMs)) return decide('breaker-open')
-    const call = new GuardedCall(this, shard, startMs, decide, remember, done)
+    const startMs = done.startMs ?? steadyClock.now()
+    if (!shard.breaker.admits(startMs)) return this.decideOne(counter, cost, 'breaker-open', shard)
+    const call = new GuardedCharge(this, shard, startMs, counter, cost, hasLocal, done)
     try {
       const decision = this.#bounded.chargeOne(counter, cost, call)
       if (decision !== undefined) call.resolve(decision)
@@ -160,23 +155,14 @@ class Guarded implements Store {
     if (this.#closesStore) await this.#store.close()
   }
 
-  /** Called by a call that the store has answered. */
-  onValue<T>({ shard, startMs, isProbe, remember, done }: GuardedCall<T>, value: T): void {
-    shard.breaker.succeed(startMs, isProbe)
-    try {
-      remember?.(value)
-    } catch (error) {
-      done.reject(error)
-      return
-    }
-    done.resolve(value)
+  /** Decides about a single charge without the store. */
+  decideOne(counter: Counter, cost: number, reason: Reason, shard: Shard): Decision {
+    return this.#decide([{ ...counter, cost }], 'all', reason, shard)[0] as Decision
   }
 
-  /** Called by a call that has failed. */
-  onError<T>(call: GuardedCall<T>, error: unknown): void {
-    const reason = this.#reasonOf(error, call)
-    if (reason === undefined) call.done.reject(error)
-    else settle(call.done, () => call.decide(reason))
+  /** Takes note of the store's decision about a single charge. */
+  rememberOne(counter: Counter, cost: number, decision: Decision): void {
+    this.#local.remember({ ...counter, cost }, decision)
   }
 
   async #ready(timeoutMs = this.#settings.bounds.connectMs): Promise<void> {
@@ -221,7 +207,7 @@ class Guarded implements Store {
   }
 
   /** Why a call failed; undefined for a mistake of the caller, which is rejected. */
-  #reasonOf<T>(error: unknown, { shard, startMs, isProbe }: GuardedCall<T>): Reason | undefined {
+  reasonOf(error: unknown, { shard, startMs, isProbe }: Begun): Reason | undefined {
     const { breaker } = shard
     const code = error instanceof TidegateError ? error.code : 'store-failed'
     switch (code) {
@@ -276,15 +262,22 @@ class Guarded implements Store {
   }
 }
 
-/** A call to a store that can fail. Its first outcome counts. */
-class GuardedCall<T> implements Callback<T> {
+/** The beginning of a call to a store that can fail. */
+interface Begun {
   readonly shard: Shard
   readonly startMs: number
   /** True if it finds out for other calls whether the store is back. */
   readonly isProbe: boolean
-  readonly decide: (reason: Reason) => T
-  readonly remember: ((value: T) => void) | undefined
-  readonly done: Callback<T>
+}
+
+/** A call to a store that can fail. Its first outcome counts. */
+class GuardedCall<T> implements Begun, Callback<T> {
+  readonly shard: Shard
+  readonly startMs: number
+  readonly isProbe: boolean
+  readonly #decide: (reason: Reason) => T
+  readonly #remember: ((value: T) => void) | undefined
+  readonly #done: Callback<T>
   readonly #guard: Guarded
   #isSettled = false
 
@@ -300,21 +293,81 @@ class GuardedCall<T> implements Callback<T> {
     this.shard = shard
     this.startMs = startMs
     this.isProbe = shard.breaker.state !== 'closed'
-    this.decide = decide
-    this.remember = remember
-    this.done = done
+    this.#decide = decide
+    this.#remember = remember
+    this.#done = done
   }
 
   resolve(value: T): void {
     if (this.#isSettled) return
     this.#isSettled = true
-    this.#guard.onValue(this, value)
+    this.shard.breaker.succeed(this.startMs, this.isProbe)
+    settle(this.#done, () => {
+      this.#remember?.(value)
+      return value
+    })
   }
 
   reject(error: unknown): void {
     if (this.#isSettled) return
     this.#isSettled = true
-    this.#guard.onError(this, error)
+    const reason = this.#guard.reasonOf(error, this)
+    if (reason === undefined) this.#done.reject(error)
+    else settle(this.#done, () => this.#decide(reason))
+  }
+}
+
+/** Like `GuardedCall`, for a single charge: without functions that are made for each call. */
+class GuardedCharge implements Begun, Callback {
+  readonly shard: Shard
+  readonly startMs: number
+  readonly isProbe: boolean
+  readonly #guard: Guarded
+  readonly #counter: Counter
+  readonly #cost: number
+  readonly #hasLocal: boolean
+  readonly #done: Callback
+  #isSettled = false
+
+  constructor(
+    guard: Guarded,
+    shard: Shard,
+    startMs: number,
+    counter: Counter,
+    cost: number,
+    hasLocal: boolean,
+    done: Callback,
+  ) {
+    this.#guard = guard
+    this.shard = shard
+    this.startMs = startMs
+    this.isProbe = shard.breaker.state !== 'closed'
+    this.#counter = counter
+    this.#cost = cost
+    this.#hasLocal = hasLocal
+    this.#done = done
+  }
+
+  resolve(decision: Decision): void {
+    if (this.#isSettled) return
+    this.#isSettled = true
+    this.shard.breaker.succeed(this.startMs, this.isProbe)
+    if (this.#hasLocal) {
+      settle(this.#done, () => {
+        this.#guard.rememberOne(this.#counter, this.#cost, decision)
+        return decision
+      })
+    } else this.#done.resolve(decision)
+  }
+
+  reject(error: unknown): void {
+    if (this.#isSettled) return
+    this.#isSettled = true
+    const reason = this.#guard.reasonOf(error, this)
+    if (reason === undefined) this.#done.reject(error)
+    else {
+      settle(this.#done, () => this.#guard.decideOne(this.#counter, this.#cost, reason, this.shard))
+    }
   }
 }
 

@@ -2,7 +2,7 @@
 
 import { steadyClock } from '../../clock.ts'
 import type { Observer } from '../../observer.ts'
-import type { Counter, StoreCapabilities } from '../store.ts'
+import type { Counter } from '../store.ts'
 import { Breaker, type BreakerSettings } from './breaker.ts'
 
 export interface Shard {
@@ -14,8 +14,9 @@ export interface Shard {
 /** Shards with a breaker of their own; a cluster has at most 1,000 nodes. */
 const SHARDS_MAX = 1_000
 
-export class Shards {
-  readonly #shardOf: StoreCapabilities['shardOf']
+/** The shards by the keys that lie in them, which are counters unless stated otherwise. */
+export class Shards<Key = Counter> {
+  readonly #shardOf: ((key: Key) => string) | undefined
   readonly #settings: BreakerSettings
   readonly #observer: Observer
   readonly #shards = new Map<string, Shard>()
@@ -23,7 +24,7 @@ export class Shards {
   readonly #common: Shard
 
   constructor(
-    shardOf: StoreCapabilities['shardOf'],
+    shardOf: ((key: Key) => string) | undefined,
     settings: BreakerSettings,
     observer: Observer,
   ) {
@@ -33,9 +34,9 @@ export class Shards {
     this.#common = this.#newShard('')
   }
 
-  of(counter: Counter | undefined): Shard {
-    if (this.#shardOf === undefined || counter === undefined) return this.#common
-    const name = this.#shardOf(counter)
+  of(key: Key | undefined): Shard {
+    if (this.#shardOf === undefined || key === undefined) return this.#common
+    const name = this.#shardOf(key)
     const known = this.#shards.get(name)
     if (known !== undefined) return known
     if (this.#shards.size >= SHARDS_MAX) return this.#common

@@ -47,6 +47,10 @@ export class HotLimits {
   readonly #alertMs = new Map<string, number>()
   #stopSweep: (() => void) | undefined
   #stopSync: (() => void) | undefined
+  /** The limit of the last call, which the next one most likely has as well. */
+  #lastName: string | undefined
+  #lastAlgorithm: AlgorithmName | undefined
+  #last: HotLimit | undefined
 
   constructor(store: Store, observer: Observer) {
     this.#store = store
@@ -60,6 +64,17 @@ export class HotLimits {
   }
 
   of(name: string, { algorithm }: Limit): HotLimit {
+    if (this.#last !== undefined && name === this.#lastName && algorithm === this.#lastAlgorithm) {
+      return this.#last
+    }
+    const hot = this.#find(name, algorithm)
+    this.#lastName = name
+    this.#lastAlgorithm = algorithm
+    this.#last = hot
+    return hot
+  }
+
+  #find(name: string, algorithm: AlgorithmName): HotLimit {
     const ofName = this.#limits.get(name) ?? new Map<AlgorithmName, HotLimit>()
     const known = ofName.get(algorithm)
     if (known !== undefined) return known

@@ -1,3 +1,3 @@
-/** More histories, from a random seed. */
+/** More histories. */
 
 import './leased-store.test.ts'

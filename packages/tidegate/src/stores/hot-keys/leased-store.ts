@@ -169,27 +169,27 @@ class SingleCharge implements Callback {
   readonly #hot: HotLimit
   readonly #counter: Counter
   readonly #cost: number
-  readonly #sentMs: number
   readonly #done: Callback
+  readonly startMs: number
 
   constructor(
     owner: LeasedStore,
     hot: HotLimit,
     counter: Counter,
     cost: number,
-    sentMs: number,
+    startMs: number,
     done: Callback,
   ) {
     this.#owner = owner
     this.#hot = hot
     this.#counter = counter
     this.#cost = cost
-    this.#sentMs = sentMs
+    this.startMs = startMs
     this.#done = done
   }
 
   resolve(decision: Decision): void {
-    this.#owner.learn(this.#hot, this.#counter, this.#cost, this.#sentMs, decision)
+    this.#owner.learn(this.#hot, this.#counter, this.#cost, this.startMs, decision)
     this.#done.resolve(decision)
   }
 

@@ -39,20 +39,21 @@ const program = `
   const full = used()
   const keysMost = store.size
   clock.advance(120_000)
-  const endMs = performance.now() + 60_000
-  let left = used()
+  const endMs = performance.now() + 240_000
+  let left = full
   while (left - before >= ${LEFT_BYTES_MAX + LASTING_BYTES} && performance.now() < endMs) {
     await new Promise((resolve) => setTimeout(resolve, 50))
-    left = used()
+    // Collecting garbage takes longer than the store works in between.
+    if (store.size < keysMost / 2) left = used()
   }
   const first = (await lasting.peek({ lasting: 'user 0' })).remaining
   console.log(JSON.stringify({ before, full, left, keysMost, keysLeft: store.size, first }))
 `
 
 describe('the memory of a flood of made-up keys', () => {
-  it('comes back when they expire, and keys that last stay', { timeout: 120_000 }, () => {
+  it('comes back when they expire, and keys that last stay', { timeout: 400_000 }, () => {
     const argv = ['--expose-gc', '--input-type=module', '--eval', program]
-    const options = { encoding: 'utf8', timeout: 100_000 } as const
+    const options = { encoding: 'utf8', timeout: 380_000 } as const
     const found = JSON.parse(execFileSync(process.execPath, argv, options))
     expect(found.keysMost).toBeGreaterThanOrEqual(Math.min(sizes.floodKeys, 1_000_000))
     expect(found.full - found.before).toBeLessThan(found.keysMost * 200)

@@ -8,7 +8,7 @@ import { concurrency, slidingLog, tokenBucket } from '../../limits/limits.ts'
 import type { Charge, ChargeMode, Store } from '../store.ts'
 import { redisStore } from './redis-store.ts'
 
-const TIMEOUT_MS = 120_000
+const TIMEOUT_MS = 600_000
 
 /** Charges that are asked for at once: the store makes batches of them. */
 const AT_ONCE = 20_000

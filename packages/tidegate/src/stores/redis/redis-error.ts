@@ -87,3 +87,9 @@ function isReply(error: unknown): boolean {
   const names = /^(ReplyError|SimpleError|BlobError|ErrorReply)$/
   return names.test(error.name) || names.test(error.constructor.name)
 }
+
+/** The server's time, if it refused a calendar because no window contains it. */
+export function timeOfRefusal(error: TidegateError): number | undefined {
+  const match = /TIDEGATE-WINDOW (\d+)/.exec(error.message)
+  return match === null ? undefined : Number(match[1])
+}

@@ -155,8 +155,8 @@ export function redisKey(
   return prefix + bucketTag(own, tags) + own
 }
 
-/** The tag of the bucket that the first 12 bits of a digest decide. */
-function bucketTag(digest: string, tags: readonly string[]): string {
+/** The tag of the bucket that the first 12 bits of a digest decide; empty without buckets. */
+export function bucketTag(digest: string, tags: readonly string[]): string {
   if (tags.length === 0) return ''
   const bits =
     CHARACTERS.indexOf(digest[0] as string) * 64 + CHARACTERS.indexOf(digest[1] as string)

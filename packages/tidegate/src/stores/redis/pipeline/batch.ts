@@ -8,8 +8,9 @@ import { LEASE_MARK } from '../../../algorithms/holds.ts'
 import type { Limit } from '../../../algorithms/limit.ts'
 import type { TokenBucketParams } from '../../../algorithms/token-bucket.ts'
 import type { Decision } from '../../../decision.ts'
-import type { Callback, Charge, ChargeMode } from '../../store.ts'
-import { fastPathArgs, fastPathOf, hasFastPath } from '../scripts/fast-path.ts'
+import type { Charge, ChargeMode } from '../../store.ts'
+import { bucketGroupArgs, bucketGroupDecisions, isBucketGroup } from '../scripts/bucket-groups.ts'
+import { hasFastPath } from '../scripts/fast-path.ts'
 import {
   decisionAt,
   LEASE_MODE,
@@ -18,95 +19,55 @@ import {
   leaseDecisionAt,
   modeArg,
   readReply,
-  type ScriptCall,
   unconfirmed,
 } from '../scripts/script-arguments.ts'
-import { chargeScript, leaseTokenBucketScript } from '../scripts/scripts.generated.ts'
+import {
+  chargeScript,
+  chargeTokenBucketGroupsScript,
+  leaseTokenBucketScript,
+} from '../scripts/scripts.generated.ts'
 import type { ServerTime } from '../server-time.ts'
+import { type BatchCall, FastCall, NONE_LEFT } from './batch-call.ts'
 import { inTurns } from './in-turns.ts'
-
-/** A charge of one counter, all or nothing, with the caller that waits for it. */
-export class PlainCharge implements Callback {
-  readonly key: string
-  readonly limit: Limit
-  readonly cost: number
-  /** True if its counter is known to have holds, which the fast path cannot serve. */
-  hasHolds = false
-  /** The tick of the queue at which it began to wait. */
-  tick = 0
-  /** Later charges of the same counter, limit and cost that travel with this one. */
-  followers: PlainCharge[] | undefined
-  readonly #done: Callback
-
-  constructor(key: string, limit: Limit, cost: number, done: Callback) {
-    this.key = key
-    this.limit = limit
-    this.cost = cost
-    this.#done = done
-  }
-
-  resolve(decision: Decision): void {
-    this.#done.resolve(decision)
-  }
-
-  reject(error: unknown): void {
-    this.#done.reject(error)
-  }
-}
-
-/** Any group, with the caller that waits for it. */
-export interface GroupCharge {
-  readonly keys: readonly string[]
-  readonly group: readonly Charge[]
-  readonly mode: ChargeMode
-  /** The tick of the queue at which it began to wait. */
-  tick?: number
-  readonly resolve: (decisions: readonly Decision[]) => void
-  readonly reject: (error: unknown) => void
-}
-
-export type Waiting = PlainCharge | GroupCharge
-
-/** The charges of one entry of a queue. */
-export function chargesAt(waiting: Waiting): readonly Waiting[] {
-  if (isGroup(waiting) || waiting.followers === undefined) return [waiting]
-  return [waiting, ...waiting.followers]
-}
-
-/** The number of charges of one entry of a queue. */
-export function countAt(waiting: Waiting): number {
-  return isGroup(waiting) || waiting.followers === undefined ? 1 : 1 + waiting.followers.length
-}
-
-/** A script call with the charges that wait for it. */
-export interface BatchCall extends ScriptCall {
-  readonly waiting: readonly Waiting[]
-  /** True if the reply begins with the server's time. */
-  readonly hasTime: boolean
-  /** Resolves the charges; returns those that need the general script instead. */
-  settle(reply: unknown, isConfirmed: boolean): readonly Waiting[]
-}
-
-const NONE: readonly Waiting[] = []
+import {
+  chargesAt,
+  countAt,
+  type GroupCharge,
+  isGroup,
+  keysOf,
+  type PlainCharge,
+  type Waiting,
+} from './waiting.ts'
 
 /** Up to this many charges of one counter take less time one by one on the fast path. */
 export const SAME_MAX = 8
 
+/** Shapes of groups with a call of their own; more of them would be many small commands. */
+const SHAPES_MAX = 8
+
+/** Writes the call of a charge that is alone and has no followers. */
+export function writeLoneCall(alone: Waiting, time: ServerTime): BatchCall {
+  const timeArg = time.argument()
+  if (isFast(alone)) return new FastCall([alone], [alone.key], timeArg)
+  if (isGroup(alone) && isBucketLease(alone)) return leaseCall([alone], timeArg)
+  if (isGroup(alone) && isFastGroup(alone)) return groupCall([alone], timeArg)
+  return generalCall([[alone]], time)
+}
+
 /** Writes the calls of waiting charges. */
 export function writeCalls(waiting: readonly Waiting[], time: ServerTime): BatchCall[] {
-  const timeArg = time.argument()
   const [alone] = waiting
   if (waiting.length === 1 && alone !== undefined && countAt(alone) === 1) {
-    if (isFast(alone)) return [fastCall([alone], timeArg)]
-    if (isGroup(alone) && isBucketLease(alone)) return [leaseCall([alone], timeArg)]
-    return [generalCall([waiting], time)]
+    return [writeLoneCall(alone, time)]
   }
+  const timeArg = time.argument()
   if (areAlike(waiting)) return [fastCall(waiting, timeArg)]
   const { plain, groups } = sortOut(waiting)
   const fast = new Map<Limit, Map<number, PlainCharge[]>>()
   const { leases, others } = sortOutLeases(groups)
   const calls = [...leases.values()].map((same) => leaseCall(same, timeArg))
-  const general: (readonly Waiting[])[] = others.map((group) => [group])
+  const shapes = sortOutShapes(others)
+  const general: (readonly Waiting[])[] = shapes.general.map((group) => [group])
   for (const same of plain) {
     const first = same[0] as PlainCharge
     if (same.length > SAME_MAX || !isFast(first)) {
@@ -122,6 +83,7 @@ export function writeCalls(waiting: readonly Waiting[], time: ServerTime): Batch
   for (const costs of fast.values()) {
     for (const charges of costs.values()) calls.push(fastCall(charges, timeArg))
   }
+  for (const same of shapes.fast) calls.push(groupCall(same, timeArg))
   if (general.length > 0) calls.push(generalCall(general, time))
   return calls
 }
@@ -130,10 +92,6 @@ export function writeCalls(waiting: readonly Waiting[], time: ServerTime): Batch
 export function writeGeneralCall(waiting: readonly Waiting[], time: ServerTime): BatchCall {
   const entries = waiting.map((one) => [one])
   return generalCall(entries, time)
-}
-
-function isGroup(waiting: Waiting): waiting is GroupCharge {
-  return !(waiting instanceof PlainCharge)
 }
 
 function isFast(waiting: Waiting): waiting is PlainCharge {
@@ -153,6 +111,61 @@ function areAlike(waiting: readonly Waiting[]): waiting is readonly PlainCharge[
     if (one.followers !== undefined) return false
   }
   return true
+}
+
+function isFastGroup({ keys, group, mode, hasHolds }: GroupCharge): boolean {
+  return hasHolds !== true && mode === 'all' && isBucketGroup(keys, group)
+}
+
+/**
+ * Groups for the fast path by their shapes, and all others. Groups of a key stay in order: shapes
+ * that share a key with each other, or with the others, go to the general script.
+ */
+function sortOutShapes(groups: readonly GroupCharge[]) {
+  const shapes: GroupCharge[][] = []
+  const placeOf = (group: GroupCharge) =>
+    isFastGroup(group)
+      ? shapes.findIndex(([first]) => isSameRun([group], [first as GroupCharge]))
+      : SHAPES_MAX
+  const places = groups.map((group) => {
+    const place = placeOf(group)
+    if (place >= 0) shapes[place]?.push(group)
+    else if (shapes.length < SHAPES_MAX) return shapes.push([group]) - 1
+    return place >= 0 ? place : SHAPES_MAX
+  })
+  const placeOfKey = new Map<string, number>()
+  const shared = new Set([SHAPES_MAX])
+  for (const [at, { keys }] of groups.entries()) {
+    const place = places[at] as number
+    for (const key of keys) {
+      const other = placeOfKey.get(key) ?? place
+      if (other !== place) shared.add(place).add(other)
+      placeOfKey.set(key, place)
+    }
+  }
+  return {
+    fast: shapes.filter((_, place) => !shared.has(place)),
+    general: groups.filter((_, at) => shared.has(places[at] as number)),
+  }
+}
+
+/** A call of the fast path of groups of token buckets, all of one shape. */
+function groupCall(groups: readonly GroupCharge[], timeArg: string): BatchCall {
+  const [first] = groups as readonly [GroupCharge]
+  return {
+    script: chargeTokenBucketGroupsScript,
+    keys: groups.flatMap(({ keys }) => keys),
+    args: bucketGroupArgs(first.group, timeArg),
+    waiting: groups,
+    hasTime: false,
+    settle(reply, isConfirmed) {
+      return groups.filter(({ group, resolve }, at) => {
+        const decisions = bucketGroupDecisions(reply, at, group)
+        if (decisions !== undefined) resolve(isConfirmed ? decisions : decisions.map(unconfirmed))
+        return decisions === undefined
+      })
+    },
+  }
 }
 
 /** A single lease of a token bucket. */
@@ -231,30 +244,10 @@ function sortOut(waiting: readonly Waiting[]) {
   return { plain, groups }
 }
 
-/** A call of the fast path, for charges of one limit and cost. */
 function fastCall(charges: readonly PlainCharge[], timeArg: string): BatchCall {
-  const { limit, cost } = charges[0] as PlainCharge
-  const path = fastPathOf(limit)
   const keys: string[] = []
   for (const { key } of charges) keys.push(key)
-  return {
-    script: path.script,
-    keys,
-    args: fastPathArgs(path, cost, timeArg),
-    waiting: charges,
-    hasTime: path.hasTime,
-    settle(reply, isConfirmed) {
-      let left: PlainCharge[] | undefined
-      for (let at = 0; at < charges.length; at++) {
-        const charge = charges[at] as PlainCharge
-        const decision = path.decide(reply, at, charges.length, cost)
-        if (decision !== undefined) charge.resolve(isConfirmed ? decision : unconfirmed(decision))
-        else if (left === undefined) left = [charge]
-        else left.push(charge)
-      }
-      return left ?? NONE
-    },
-  }
+  return new FastCall(charges, keys, timeArg)
 }
 
 /** Each entry is one group or charge, or several plain charges of the same counter. */
@@ -283,7 +276,7 @@ function generalCall(entries: ReadonlyArray<readonly Waiting[]>, time: ServerTim
         settleEntry(entry, reply, at, isConfirmed)
         at += keysOf(entry[0] as Waiting).length
       }
-      return NONE
+      return NONE_LEFT
     },
   }
 }
@@ -324,10 +317,6 @@ function settleSame(
     const left = remaining + (granted - 1 - place) * cost
     one.resolve(sure(decisionAt([0, cost, left, retry, reset], 0, limit)))
   })
-}
-
-function keysOf(waiting: Waiting): readonly string[] {
-  return isGroup(waiting) ? waiting.keys : [waiting.key]
 }
 
 type ChargePart = Pick<Charge, 'limit' | 'cost' | 'hold' | 'settles'>

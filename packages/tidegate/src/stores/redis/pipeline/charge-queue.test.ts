@@ -7,22 +7,31 @@ import { tokenBucket } from '../../../limits/limits.ts'
 import type { ScriptCall } from '../scripts/script-arguments.ts'
 import { chargeScript } from '../scripts/scripts.generated.ts'
 import { ServerTime } from '../server-time.ts'
-import { PlainCharge } from './batch.ts'
 import { ChargeQueue, type QueueBounds } from './charge-queue.ts'
-import type { Outcome, ScriptRunner } from './script-runner.ts'
+import type { ScriptRunner } from './script-runner.ts'
+import { PlainCharge } from './waiting.ts'
 
 const limit = tokenBucket({ limit: 10, per: '1s' })
+
+/** How a test answers a command. */
+interface Answers {
+  onReply(reply: unknown, isConfirmed: boolean): void
+  onError(error: TidegateError): void
+}
 
 /** Takes every command, and answers only when the test does. */
 function silentServer(bounds: Partial<QueueBounds> = {}, isShut = false) {
   const calls: ScriptCall[] = []
-  const outcomes: Outcome[] = []
+  const outcomes: Answers[] = []
   const answers: (Decision | string)[] = []
   const errors: string[] = []
   const runner: Pick<ScriptRunner, 'run'> = {
-    run: (call, outcome) => {
+    run: (call, { onReply, onError }) => {
       calls.push(call)
-      outcomes.push(outcome)
+      outcomes.push({
+        onReply: (reply, isConfirmed) => onReply(reply, isConfirmed, call),
+        onError: (error) => onError(error, call),
+      })
     },
   }
   const time = new ServerTime(undefined)
@@ -60,6 +69,30 @@ describe('charges on their way', () => {
     expect(calls.map(({ keys }) => keys)).toEqual([['a'], ['b']])
   })
 
+  test('are sent in the tick of their call if they are alone', () => {
+    vi.useFakeTimers({ toFake: ['performance'] })
+    try {
+      const { calls, outcomes, push } = silentServer()
+      push('a')
+      expect(calls.map(({ keys }) => keys)).toEqual([['a']])
+      outcomes[0]?.onError(new TidegateError('store-failed', 'down'))
+      push('b')
+      expect(calls.map(({ keys }) => keys)).toEqual([['a'], ['b']])
+    } finally {
+      vi.useRealTimers()
+    }
+  })
+
+  test('are sent in the tick of their call from a busy process, if they are alone', async () => {
+    const { calls, outcomes, push } = silentServer()
+    await keepBusy()
+    push('a')
+    expect(calls.map(({ keys }) => keys)).toEqual([['a']])
+    outcomes[0]?.onError(new TidegateError('store-failed', 'down'))
+    push('b')
+    expect(calls.map(({ keys }) => keys)).toEqual([['a'], ['b']])
+  })
+
   test('gather for the rest of the turn while two commands are under way', async () => {
     // While time stands still, the queue does not measure if the process is busy.
     vi.useFakeTimers({ toFake: ['performance'] })
@@ -80,7 +113,12 @@ describe('charges on their way', () => {
   test('of one moment are divided between two commands', async () => {
     vi.useFakeTimers({ toFake: ['performance'] })
     try {
-      const { calls, push } = silentServer()
+      const { calls, outcomes, push } = silentServer()
+      for (let at = 0; at < 8; at++) push(`key ${at}`)
+      await afterMicrotasks()
+      // The first one could not know of the others.
+      expect(calls.splice(0).map(({ keys }) => keys.length)).toEqual([1, 7])
+      for (const { onError } of outcomes) onError(new TidegateError('store-failed', 'down'))
       for (let at = 0; at < 8; at++) push(`key ${at}`)
       await afterMicrotasks()
       expect(calls.map(({ keys }) => keys.length)).toEqual([4, 4])
@@ -132,13 +170,18 @@ describe('charges on their way', () => {
 
 describe('charges that wait', () => {
   test('are at most `queueMax`; one more is refused until they are sent', async () => {
-    const { push, errors } = silentServer({ queueMax: 3 }, false)
-    for (const key of ['a', 'b', 'c']) push(key)
-    expect(push('d')).toBe(false)
-    expect(errors).toEqual(['3 calls wait to be sent to Redis already'])
-    await turn()
-    expect(push('d')).toBe(true)
-    expect(errors).toHaveLength(1)
+    vi.useFakeTimers({ toFake: ['performance'] })
+    try {
+      const { push, errors } = silentServer({ queueMax: 3 }, false)
+      for (const key of ['sent', 'a', 'b', 'c']) push(key)
+      expect(push('d')).toBe(false)
+      expect(errors).toEqual(['3 calls wait to be sent to Redis already'])
+      await turn()
+      expect(push('d')).toBe(true)
+      expect(errors).toHaveLength(1)
+    } finally {
+      vi.useRealTimers()
+    }
   })
 
   test('are rejected with a command that is late, and the next ones are sent', async () => {

@@ -15,16 +15,11 @@ import { TidegateError } from '../../../errors.ts'
 import { inNextTurn } from '../../../runtime.ts'
 import type { RedisCaller } from '../client.ts'
 import { slotOf } from '../cluster-slot.ts'
+import { timeOfRefusal } from '../redis-error.ts'
 import type { ServerTime } from '../server-time.ts'
-import {
-  type BatchCall,
-  chargesAt,
-  countAt,
-  PlainCharge,
-  type Waiting,
-  writeCalls,
-  writeGeneralCall,
-} from './batch.ts'
+import { writeCalls, writeGeneralCall, writeLoneCall } from './batch.ts'
+import type { BatchCall } from './batch-call.ts'
+import { CounterHolds } from './counter-holds.ts'
 import { EventLoopLoad } from './event-loop-load.ts'
 import { inTurns } from './in-turns.ts'
 import {
@@ -33,6 +28,7 @@ import {
   Gates,
   hasJoined,
   inFlightMax,
+  isIdle,
   isSideBySide,
   JOIN_MIN,
   type Lane,
@@ -42,6 +38,8 @@ import {
   takeFrom,
 } from './lane.ts'
 import type { Outcome, ScriptRunner } from './script-runner.ts'
+import { SideBySide } from './side-by-side.ts'
+import { chargesAt, countAt, PlainCharge, type Waiting } from './waiting.ts'
 
 /**
  * Charges that a busy process gathers for a command while another one is under way. Each command is
@@ -68,13 +66,6 @@ const BURST_MIN = 200
  */
 const QUEUE_TICKS = 8
 
-/**
- * Counters with holds, for which the fast path is not tried for a while: it would cost another
- * round trip. About 100 bytes each.
- */
-const COUNTERS_WITH_HOLDS_MAX = 1_024
-const COUNTERS_WITH_HOLDS_MS = 1_000
-
 /** If the clocks agree better than this, a refused calendar would be refused again. */
 const SKEW_MS_MIN = 3_600_000
 
@@ -93,12 +84,12 @@ export class ChargeQueue {
   readonly #gates: Gates
   readonly #onlyLane = newLane(0, undefined)
   readonly #load = new EventLoopLoad()
+  readonly #sideBySide = new SideBySide()
   /** Lanes that send in the next flush. */
   #scheduled: Lane[] = []
   /** Lanes whose charges wait although more commands could be under way. */
   readonly #held = new Set<Lane>()
-  /** Counters that the fast path could not charge, and until when it is not tried. */
-  readonly #counterHolds = new Map<string, number>()
+  readonly #counterHolds = new CounterHolds()
   /** One error for all: in a flood, the stack of each would cost more than a decision. */
   #full: TidegateError | undefined
   #waitingCount = 0
@@ -136,11 +127,16 @@ export class ChargeQueue {
       waiting.reject(this.#tooMany())
       return false
     }
+    this.#counterHolds.mark(waiting)
+    const lane = this.#laneOf(key)
+    // In a busy process too: a charge that is alone, as the one before it was, gathers no others.
+    if (isIdle(lane) && !this.#isShut) {
+      this.#sendAlone(lane, waiting)
+      return true
+    }
     this.#waitingCount++
     if (this.#waitingCount + this.#sentCount >= BURST_MIN) this.#isBurst = true
     waiting.tick = this.#tick
-    if (this.#counterHolds.size > 0) this.#recall(waiting, key)
-    const lane = this.#laneOf(key)
     if (lane.waiting.length >= JOIN_MIN && hasJoined(lane, waiting)) return true
     lane.waiting.push(waiting)
     if (this.#isShut) return true
@@ -187,8 +183,9 @@ export class ChargeQueue {
     lane.isScheduled = true
     this.#scheduled.push(lane)
     if (this.#scheduled.length > 1) return
+    const { commands } = this.#sideBySide
     if (this.#load.isBusy()) inNextTurn(() => this.#flushScheduled(BUSY_PART_MIN))
-    else if (isSideBySide(lane)) inNextTurn(() => this.#flushScheduled(1))
+    else if (isSideBySide(lane, commands)) inNextTurn(() => this.#flushScheduled(1))
     else queueMicrotask(() => this.#flushScheduled(1))
   }
 
@@ -207,7 +204,8 @@ export class ChargeQueue {
       this.#passGate(lane, lane.gate)
       return
     }
-    while (maySend(lane, waitingMin)) this.#sendPart(lane, partOf(lane, partMin))
+    const { commands } = this.#sideBySide
+    while (maySend(lane, waitingMin)) this.#sendPart(lane, partOf(lane, commands, partMin))
     if (lane.waiting.length === 0) return
     this.#startTicks()
     if (lane.inFlight < inFlightMax(lane)) this.#hold(lane)
@@ -270,23 +268,36 @@ export class ChargeQueue {
     }
   }
 
-  #run(lane: Lane, call: BatchCall): void {
-    this.#load.countCommand()
-    const outcome = this.#outcomeOf(lane, call)
-    this.#sentCount += call.waiting.length
-    this.#runner.run(call, outcome, this.#inBurst)
+  #sendAlone(lane: Lane, waiting: Waiting): void {
+    lane.batchSize = 1
+    try {
+      const call = writeLoneCall(waiting, this.#time)
+      lane.inFlight++
+      this.#run(lane, call, waiting.startMs)
+    } catch (error) {
+      waiting.reject(error)
+    }
   }
 
-  #outcomeOf(lane: Lane, call: BatchCall): Outcome {
+  #run(lane: Lane, call: BatchCall, startMs?: number): void {
+    this.#load.countCommand()
+    lane.outcome ??= this.#outcomeOf(lane)
+    this.#sentCount += call.waiting.length
+    this.#runner.run(call, lane.outcome, this.#inBurst, startMs)
+  }
+
+  /** Made once for a lane, not for each of its commands. */
+  #outcomeOf(lane: Lane): Outcome<BatchCall> {
     return {
-      onReply: (reply, isConfirmed) => {
+      onReply: (reply, isConfirmed, call) => {
+        if (lane.gate === undefined) this.#compare(call)
         this.#arrive(call)
         if (call.hasTime) this.#time.learn(reply)
         const left = call.settle(reply, isConfirmed)
         if (left.length === 0) this.#done(lane)
         else this.#runLeft(lane, left)
       },
-      onError: (error) => {
+      onError: (error, call) => {
         this.#arrive(call)
         const serverMs = timeOfRefusal(error)
         if (serverMs === undefined || Math.abs(serverMs - this.#time.now()) < SKEW_MS_MIN) {
@@ -297,9 +308,18 @@ export class ChargeQueue {
         }
         // Refused before any write, because this process's clock is days off. It is corrected now.
         this.#time.set(serverMs)
-        this.#runGeneral(lane, call.waiting)
+        this.#run(lane, writeGeneralCall(call.waiting, this.#time))
       },
     }
+  }
+
+  /** A call that was alone is sent in the same way by any number of commands. */
+  #compare({ waiting }: BatchCall): void {
+    const charges = waiting.length
+    if (this.#sentCount + this.#waitingCount === charges && charges === 1) return
+    const startMs = this.#sideBySide.isTrial ? waiting[charges >> 1]?.startMs : 0
+    if (startMs === undefined) return
+    this.#sideBySide.learn(charges, startMs && steadyClock.now() - startMs)
   }
 
   #arrive({ waiting }: BatchCall): void {
@@ -309,23 +329,8 @@ export class ChargeQueue {
 
   /** Runs charges that the fast path has left, and would leave again while there are holds. */
   #runLeft(lane: Lane, left: readonly Waiting[]): void {
-    if (this.#counterHolds.size >= COUNTERS_WITH_HOLDS_MAX) this.#counterHolds.clear()
-    const untilMs = steadyClock.now() + COUNTERS_WITH_HOLDS_MS
-    for (const one of left) {
-      if (one instanceof PlainCharge) this.#counterHolds.set(one.key, untilMs)
-    }
-    this.#runGeneral(lane, left)
-  }
-
-  #recall(waiting: Waiting, key: string): void {
-    const untilMs = this.#counterHolds.get(key)
-    if (untilMs === undefined || !(waiting instanceof PlainCharge)) return
-    if (steadyClock.now() < untilMs) waiting.hasHolds = true
-    else this.#counterHolds.delete(key)
-  }
-
-  #runGeneral(lane: Lane, waiting: readonly Waiting[]): void {
-    this.#run(lane, writeGeneralCall(waiting, this.#time))
+    this.#counterHolds.remember(left)
+    this.#run(lane, writeGeneralCall(left, this.#time))
   }
 
   /** Rejects the charges that wait behind a late command, at its gate, too. */
@@ -366,12 +371,14 @@ export class ChargeQueue {
   #onTick(): void {
     this.#tick++
     const oldest = this.#tick - QUEUE_TICKS
+    const message = `the call waited for ${this.#bounds.queueMs} ms to be sent to Redis`
+    const tooLate = new TidegateError('overloaded', message)
     for (const lane of this.#allLanes()) {
       const { waiting } = lane
       const end = waiting.findIndex(({ tick = 0 }) => tick >= oldest)
       const expired = end === -1 ? waiting.splice(0) : waiting.splice(0, end)
       for (const one of expired) if (one instanceof PlainCharge) lane.byKey?.delete(one.key)
-      this.#reject(expired, tooLate(this.#bounds.queueMs ?? 0))
+      this.#reject(expired, tooLate)
     }
     if (this.#waitingCount > 0) return
     this.#stopTicks?.()
@@ -384,14 +391,4 @@ export class ChargeQueue {
     if (lane.isScheduled) return
     if (lane.waiting.length > 0 || lane.gate !== undefined) this.#schedule(lane)
   }
-}
-
-function tooLate(queueMs: number): TidegateError {
-  return new TidegateError('overloaded', `the call waited for ${queueMs} ms to be sent to Redis`)
-}
-
-/** The server's time, if it refused a calendar because no window contains it. */
-function timeOfRefusal(error: TidegateError): number | undefined {
-  const match = /TIDEGATE-WINDOW (\d+)/.exec(error.message)
-  return match === null ? undefined : Number(match[1])
 }

@@ -7,18 +7,30 @@ import { tokenBucket } from '../../../limits/limits.ts'
 import { slotOf } from '../cluster-slot.ts'
 import type { ScriptCall } from '../scripts/script-arguments.ts'
 import { ServerTime } from '../server-time.ts'
-import { PlainCharge } from './batch.ts'
 import { ChargeQueue } from './charge-queue.ts'
-import type { Outcome, ScriptRunner } from './script-runner.ts'
+import type { ScriptRunner } from './script-runner.ts'
+import { PlainCharge } from './waiting.ts'
 
 const limit = tokenBucket({ limit: 10, per: '1s' })
 
+/** How a test answers a command. */
+interface Answers {
+  onReply(reply: unknown): void
+  onError(error: TidegateError): void
+}
+
 /** A cluster that answers only when the test does. */
 function silentCluster(nodeOfSlot?: (slot: number) => string | undefined) {
-  const sent: { readonly call: ScriptCall; readonly outcome: Outcome }[] = []
+  const sent: { readonly call: ScriptCall; readonly outcome: Answers }[] = []
   const answers: string[] = []
   const runner: Pick<ScriptRunner, 'run'> = {
-    run: (call, outcome) => void sent.push({ call, outcome }),
+    run: (call, { onReply, onError }) => {
+      const outcome = {
+        onReply: (reply: unknown) => onReply(reply, true, call),
+        onError: (error: TidegateError) => onError(error, call),
+      }
+      sent.push({ call, outcome })
+    },
   }
   const caller = { isCluster: true, ...(nodeOfSlot && { nodeOfSlot }) }
   const bounds = { queueMax: 100_000, queueMs: undefined }
@@ -35,7 +47,7 @@ function silentCluster(nodeOfSlot?: (slot: number) => string | undefined) {
   const keysOf = (from = 0) => sent.slice(from).map(({ call }) => call.keys)
   const answer = (at: number) => {
     const { call, outcome } = sent[at] as (typeof sent)[number]
-    outcome.onReply(call.keys.length === 1 ? 1 : call.keys.map(() => 1), true)
+    outcome.onReply(call.keys.length === 1 ? 1 : call.keys.map(() => 1))
   }
   return { sent, answers, push, keysOf, answer }
 }

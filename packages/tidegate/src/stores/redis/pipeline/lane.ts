@@ -8,7 +8,11 @@
  */
 
 import type { RedisCaller } from '../client.ts'
-import { countAt, PlainCharge, SAME_MAX, type Waiting } from './batch.ts'
+import { SAME_MAX } from './batch.ts'
+import type { BatchCall } from './batch-call.ts'
+import type { Outcome } from './script-runner.ts'
+import { MANY } from './side-by-side.ts'
+import { countAt, PlainCharge, type Waiting } from './waiting.ts'
 
 /**
  * Charges in one command. A script call has a fixed cost of a few microseconds, which they share; a
@@ -23,18 +27,11 @@ export const BATCH_MAX = 128
 export const JOIN_MIN = 64
 
 /**
- * Commands of a lane between which the charges of one moment are divided. With one, server and
- * process would wait for each other. With two they work side by side, and more would have fewer
- * charges to share the fixed cost. Page docs/decisions/charge-queue.md has the measurements.
- */
-const SIDE_BY_SIDE = 2
-
-/**
  * Commands of a lane under way at once. To a distant server there are more than two: a charge does
  * not wait for a reply then, but for the end of the turn. With more than eight, each has too few
  * charges.
  */
-const IN_FLIGHT_MAX = 8
+const IN_FLIGHT_MAX = MANY
 
 /** Commands of at least 16 charges keep the server busy with half as many under way. */
 const LARGE_BATCH = 16
@@ -66,6 +63,8 @@ export interface Lane {
   isAtGate: boolean
   /** The wave of its commands under way, on a cluster. */
   wave: Wave | undefined
+  /** Gets the outcomes of its commands; undefined before the first. */
+  outcome: Outcome<BatchCall> | undefined
 }
 
 /** Adds a charge to a waiting one of the same counter, limit and cost, if there is one. */
@@ -98,20 +97,31 @@ export function inFlightMax({ batchSize, gate }: Lane): number {
 }
 
 /** True if a charge that waits for the end of the turn leaves neither server nor process idle. */
-export function isSideBySide({ inFlight, gate }: Lane): boolean {
-  return gate === undefined && inFlight >= SIDE_BY_SIDE
+export function isSideBySide({ inFlight, gate }: Lane, commands: number): boolean {
+  return gate === undefined && inFlight >= commands
 }
 
-/** Charges of the next command: a share of those that wait. */
-export function partOf({ waiting, inFlight, batchSize }: Lane, partMin: number): number {
-  const commands = batchSize >= LARGE_BATCH ? IN_FLIGHT_LARGE_MAX : SIDE_BY_SIDE
-  const share = Math.ceil(waiting.length / Math.max(commands - inFlight, 1))
+/**
+ * True if nothing waits or is under way to a single server, and the last charge was alone. With
+ * several at a time, the first would travel alone, and the server would wait for the others.
+ */
+export function isIdle({ waiting, inFlight, isScheduled, batchSize, gate }: Lane): boolean {
+  if (inFlight > 0 || isScheduled || gate !== undefined) return false
+  return waiting.length === 0 && batchSize <= 1
+}
+
+/** Charges of the next command: a share of those that wait, if they go out in so many commands. */
+export function partOf(lane: Lane, commands: number, partMin: number): number {
+  const { waiting, inFlight, batchSize } = lane
+  const parts = batchSize >= LARGE_BATCH ? IN_FLIGHT_LARGE_MAX : commands
+  const share = Math.ceil(waiting.length / Math.max(parts - inFlight, 1))
   return Math.min(Math.max(share, partMin), BATCH_MAX)
 }
 
 export function newLane(slot: number, gate: Gate | undefined): Lane {
   const empty = { waiting: [], byKey: undefined, inFlight: 0, batchSize: 0 }
-  return { ...empty, isScheduled: false, slot, gate, isAtGate: false, wave: undefined }
+  const outside = { slot, gate, isAtGate: false, wave: undefined, outcome: undefined }
+  return { ...empty, isScheduled: false, ...outside }
 }
 
 /** Takes the first charges of a lane, as many as a command should have. */

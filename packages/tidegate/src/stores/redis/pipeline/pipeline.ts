@@ -14,11 +14,12 @@ import type { Callback, Charge, ChargeMode, StoreTimes } from '../../store.ts'
 import type { RedisCaller } from '../client.ts'
 import type { ScriptCall } from '../scripts/script-arguments.ts'
 import type { ServerTime } from '../server-time.ts'
-import { PlainCharge, type Waiting } from './batch.ts'
+
 import { ChargeQueue } from './charge-queue.ts'
 import { Readiness } from './readiness.ts'
 import { RoundTrip } from './round-trip.ts'
 import { type RunnerOptions, ScriptRunner } from './script-runner.ts'
+import { PlainCharge, type Waiting } from './waiting.ts'
 
 export type Replication = RunnerOptions['replication']
 
@@ -55,10 +56,12 @@ export class Pipeline {
   /** How long calls wait for the first answer; undefined once the servers have answered. */
   #connectMs: number | undefined
   #connecting: Promise<void> | undefined
+  readonly #meter: CallBounds['meter']
 
   constructor(shared: Shared, deadlineMs: number | undefined, bounds: CallBounds | undefined) {
     const { caller, replication, roundTrip, time, probes } = shared
     this.#shared = shared
+    this.#meter = bounds?.meter?.queued === undefined ? undefined : bounds.meter
     this.#runner = new ScriptRunner(caller, {
       deadlineMs,
       roundTrip,
@@ -101,16 +104,23 @@ export class Pipeline {
     this.#push({ keys, group, mode, resolve, reject }, keys[0] as string)
   }
 
-  /** Runs a script call that is not a charge, without the queue. */
-  async run(call: ScriptCall): Promise<{ reply: unknown; isConfirmed: boolean }> {
+  /**
+   * Runs a script call that is not a charge, without the queue. `isBurst` returns true while the
+   * caller has many calls under way.
+   */
+  async run(
+    call: ScriptCall,
+    isBurst?: () => boolean,
+  ): Promise<{ reply: unknown; isConfirmed: boolean }> {
     if (this.#connectMs !== undefined) await this.#connect(this.#connectMs)
     return new Promise((resolve, reject) => {
       const onReply = (reply: unknown, isConfirmed: boolean) => resolve({ reply, isConfirmed })
-      this.#runner.run(call, { onReply, onError: reject })
+      this.#runner.run(call, { onReply, onError: reject }, isBurst)
     })
   }
 
   #push(waiting: Waiting, key: string): void {
+    if (this.#meter !== undefined) this.#meter.queued?.(waiting)
     if (!this.#queue.push(waiting, key)) return
     if (this.#connectMs !== undefined) void this.#connect(this.#connectMs)
   }

@@ -16,7 +16,7 @@ import type { RedisCaller, Waited } from '../client.ts'
 import { slotOf } from '../cluster-slot.ts'
 import { isNoScript, isTryAgain, isWrongServer, redisError } from '../redis-error.ts'
 import type { ScriptCall } from '../scripts/script-arguments.ts'
-import type { BatchCall } from './batch.ts'
+import type { BatchCall } from './batch-call.ts'
 import type { RoundTrip } from './round-trip.ts'
 
 export interface RunnerOptions {
@@ -36,10 +36,11 @@ export interface RunnerOptions {
  */
 const PATIENCE = 7
 
-export interface Outcome {
+/** Gets the outcome of calls. One object may serve many calls, and gets each with its outcome. */
+export interface Outcome<C extends ScriptCall = ScriptCall> {
   /** `isConfirmed` is false only if replicas had to confirm and have not. */
-  onReply(reply: unknown, isConfirmed: boolean): void
-  onError(error: TidegateError): void
+  onReply(reply: unknown, isConfirmed: boolean, call: C): void
+  onError(error: TidegateError, call: C): void
 }
 
 /** The keys of a group arrive at their new node within milliseconds of each other. */
@@ -88,17 +89,22 @@ export class ScriptRunner {
     return { deadlineMs, deadlines, inBurst, roundTrip, report, unanswered: this.#unanswered }
   }
 
-  /** `isBurst` returns true while many calls are under way. */
-  run(call: ScriptCall, outcome: Outcome, isBurst = never): void {
+  /** `isBurst` returns true while many calls are under way; `nowMs` is the time of the call. */
+  run<C extends ScriptCall>(
+    call: C,
+    outcome: Outcome<C>,
+    isBurst = never,
+    nowMs = steadyClock.now(),
+  ): void {
     const times = isBurst() ? this.#patient : this.#prompt
     if (this.#unanswered.count >= UNANSWERED_MAX) {
-      outcome.onError(silent(times.deadlineMs()))
+      outcome.onError(silent(times.deadlineMs()), call)
       return
     }
-    this.#attempt(new Flight(call, outcome, times, isBurst), 'evalsha')
+    this.#attempt(new Flight(call, outcome, times, isBurst, nowMs), 'evalsha')
   }
 
-  #attempt(flight: Flight, command: 'eval' | 'evalsha'): void {
+  #attempt<C extends ScriptCall>(flight: Flight<C>, command: 'eval' | 'evalsha'): void {
     const { script, keys, args } = flight.call
     const text = command === 'eval' ? script.text : script.sha1
     const onError = (error: unknown) => this.#onError(flight, command, error)
@@ -120,7 +126,11 @@ export class ScriptRunner {
     }
   }
 
-  #onError(flight: Flight, command: 'eval' | 'evalsha', error: unknown): void {
+  #onError<C extends ScriptCall>(
+    flight: Flight<C>,
+    command: 'eval' | 'evalsha',
+    error: unknown,
+  ): void {
     if (flight.isSettled) {
       flight.answerLate()
       return
@@ -176,33 +186,41 @@ function reporter(meter: Pick<Meter, 'command'>, { nodeOfSlot }: RedisCaller): R
   return (call, tookMs, error) => {
     const [key = ''] = call.keys
     const shard = nodeOfSlot?.(slotOf(key)) ?? ''
-    meter.command(shard, chargesOf(call), tookMs, error)
+    const sent = chargesOf(call)
+    meter.command(shard, sent?.length ?? 0, tookMs, error, sent)
   }
 }
 
-/** The charges that a call carries. */
-function chargesOf(call: ScriptCall | BatchCall): number {
-  return 'waiting' in call ? call.waiting.length : 0
+/** The charges that a call carries; undefined if it is not a charge. */
+function chargesOf(call: ScriptCall | BatchCall): readonly object[] | undefined {
+  return 'waiting' in call ? call.waiting : undefined
 }
 
 /** A command under way. Only a reply before the deadline counts. */
-class Flight implements Timed {
-  readonly call: ScriptCall
-  readonly #outcome: Outcome
+class Flight<C extends ScriptCall> implements Timed {
+  readonly call: C
+  readonly #outcome: Outcome<C>
   #times: FlightTimes
   readonly #isBurst: () => boolean
-  #sentMs = steadyClock.now()
+  #sentMs: number
   isSettled = false
   #isLate = false
   dueMs = 0
   before: Timed | undefined
   after: Timed | undefined
 
-  constructor(call: ScriptCall, outcome: Outcome, times: FlightTimes, isBurst: () => boolean) {
+  constructor(
+    call: C,
+    outcome: Outcome<C>,
+    times: FlightTimes,
+    isBurst: () => boolean,
+    sentMs: number,
+  ) {
     this.call = call
     this.#outcome = outcome
     this.#times = times
     this.#isBurst = isBurst
+    this.#sentMs = sentMs
     times.deadlines.add(this, this.#sentMs)
   }
 
@@ -223,14 +241,14 @@ class Flight implements Timed {
     this.isSettled = true
     this.#times.deadlines.remove(this)
     this.#times.report?.(this.call, tookMs, undefined)
-    this.#outcome.onReply(reply, isConfirmed)
+    this.#outcome.onReply(reply, isConfirmed, this.call)
   }
 
   fail(error: TidegateError): void {
     this.isSettled = true
     this.#times.deadlines.remove(this)
     this.#times.report?.(this.call, steadyClock.now() - this.#sentMs, error.code)
-    this.#outcome.onError(error)
+    this.#outcome.onError(error, this.call)
   }
 
   expire(): void {
@@ -244,7 +262,7 @@ class Flight implements Timed {
     this.#isLate = true
     this.#times.unanswered.count++
     this.#times.report?.(this.call, steadyClock.now() - this.#sentMs, 'store-timeout')
-    this.#outcome.onError(silent(this.#times.deadlineMs()))
+    this.#outcome.onError(silent(this.#times.deadlineMs()), this.call)
   }
 
   /** Returns the time since the command was sent. */

@@ -29,6 +29,10 @@ export interface FastPath {
 
 const fastPaths = new WeakMap<Limit, FastPath>()
 
+/** The limit of the last command, which most programs use again, and its path. */
+let lastLimit: Limit | undefined
+let lastPath: FastPath | undefined
+
 /** Windows of calendars have none: the server does not know when they begin. */
 export function hasFastPath(limit: Limit): boolean {
   const { algorithm } = limit
@@ -38,10 +42,12 @@ export function hasFastPath(limit: Limit): boolean {
 
 /** The fast path of a limit that has one. It is made once. */
 export function fastPathOf(limit: Limit): FastPath {
+  if (limit === lastLimit && lastPath !== undefined) return lastPath
   const known = fastPaths.get(limit)
-  if (known !== undefined) return known
-  const path = newFastPath(limit)
-  fastPaths.set(limit, path)
+  const path = known ?? newFastPath(limit)
+  if (known === undefined) fastPaths.set(limit, path)
+  lastLimit = limit
+  lastPath = path
   return path
 }
 

@@ -9,8 +9,9 @@ import { readFileSync, writeFileSync } from 'node:fs'
 
 const entries = [
   ...(['charge', 'charge-token-bucket', 'charge-sliding-window'] as const),
-  ...(['charge-fixed-window', 'lease-token-bucket'] as const),
+  ...(['charge-token-bucket-groups', 'charge-fixed-window', 'lease-token-bucket'] as const),
   ...(['adjust', 'reset', 'heartbeat'] as const),
+  'key-records' as const,
 ]
 
 const TARGET = new URL('./scripts.generated.ts', import.meta.url)

@@ -17,13 +17,14 @@
            it was denied under a limit that drains more slowly than the one before
 ]]
 local call, pcall, ceil, format = redis.call, redis.pcall, math.ceil, string.format
-local scale, rate = tonumber(ARGV[2]), tonumber(ARGV[3])
-local capacity, wanted = tonumber(ARGV[1]) * scale, tonumber(ARGV[4] or 1) * scale
+local scale, rate = ARGV[2] + 0, ARGV[3] + 0
+local capacity, wanted = ARGV[1] * scale, ARGV[4] and ARGV[4] * scale or scale
 local now_override = ARGV[5]
 -- @include now
 local EXACT_MAX, LIFETIME_MAX = 9007199254740991, 34560000000
 local HEAD, HEAD_BYTES = '<dI2I6I5I6I6I2', 35
-local count, reply = #KEYS, {}
+local count = #KEYS
+local reply = count > 1 and {}
 
 -- The value of a counter that was empty: it is the same for all of them, so it is written once.
 local first_text, first_lifetime
@@ -63,27 +64,28 @@ for at = 1, count do
     end
   end
   if level < 0 then level = 0 end
-  local after = level + wanted
+  local after, answer = level + wanted, nil
 
   if is_left or (leases and after > room) then
-    reply[at] = -1
+    answer = -1
   elseif after > room then
     if level > 0 and rate > 0 then
       local reset = ceil(level / rate)
       if reset > LIFETIME_MAX then reset = LIFETIME_MAX end
       if reset > call('PTTL', key) + 1 then call('PEXPIRE', key, reset) end
     end
-    reply[at] = -2 - level
+    answer = -2 - level
   elseif level == 0 and first_text and not leases then
     call('SET', key, first_text, 'PX', first_lifetime)
-    reply[at] = wanted
+    answer = wanted
   else
     -- The level in units as tokens, the moment of it, and the part of a millisecond.
-    local used, time, part, text = ceil(after / scale), now, 0, nil
-    local drained = used * scale - after
-    if drained > 0 then
+    local rest = after % scale
+    local used, time, part, text = (after - rest) / scale, now, 0, nil
+    if rest > 0 then
+      local drained = scale - rest
       local ago = ceil(drained / rate)
-      time, part = now - ago, ago * rate - drained
+      used, time, part = used + 1, now - ago, ago * rate - drained
     end
     if part == 0 and time >= 1e12 and used < 900000 then
       text = format('%d%d', used, time)
@@ -99,13 +101,14 @@ for at = 1, count do
       call('ZREM', key, leases.member)
       call('ZADD', key, 'inf', struct.pack(HEAD, unpack(leases, 1, 7)) .. text)
       call('PEXPIRE', key, lifetime)
-      reply[at] = { after, leases[1], last - now }
+      answer = { after, leases[1], last - now }
     else
       call('SET', key, text, 'PX', lifetime)
       if level == 0 then first_text, first_lifetime = text, lifetime end
-      reply[at] = after
+      answer = after
     end
   end
+  if count == 1 then return answer end
+  reply[at] = answer
 end
-if count == 1 then return reply[1] end
 return reply
