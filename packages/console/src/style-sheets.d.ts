@@ -1,0 +1,2 @@
+/** Style sheets, which the build turns into files. */
+declare module '*.css'
