@@ -59,6 +59,29 @@ describe('every route', () => {
     }
   })
 
+  test('describes the body of its success, field by field', async () => {
+    const { call } = await startAdminService()
+    const { body } = await call('GET', '/openapi.json', { token: undefined })
+    type Schema = Partial<Record<'type' | 'properties' | 'anyOf', unknown>>
+    interface Described {
+      readonly responses: {
+        readonly 200: { readonly content: Record<string, { readonly schema: Schema }> }
+      }
+    }
+    const paths = body.paths as Record<string, Record<string, Described>>
+    const bare = routeTable.filter(({ method, path, type }) => {
+      const content = paths[path]?.[method.toLowerCase()]?.responses[200].content
+      const { properties, anyOf } = content?.[type]?.schema ?? {}
+      return type === 'application/json' && properties === undefined && anyOf === undefined
+    })
+    expect(bare).toEqual([])
+    // A client must accept fields that a later version adds.
+    const responses = Object.values(paths).flatMap((one) =>
+      Object.values(one).map((o) => o.responses[200]),
+    )
+    expect(JSON.stringify(responses)).not.toContain('"additionalProperties":false')
+  })
+
   test('is under /v1/, has one entry in the table and is in the OpenAPI document', async () => {
     const { call } = await startAdminService()
     const names = routeTable.map(({ method, path }) => `${method} ${path}`)

@@ -3,7 +3,6 @@
  * every request before its handler runs, also for paths that do not exist.
  */
 
-import { randomUUID } from 'node:crypto'
 import type { RequestListener } from 'node:http'
 import { z } from 'zod'
 import type { AuditEntry, AuditResult } from '../control/audit/audit-record.ts'
@@ -20,6 +19,7 @@ import type { SchemaNode } from '../policy/schema/json-schema.ts'
 import { Authentication } from './access/authenticate.ts'
 import { type Caller, unknownActor } from './access/caller.ts'
 import { checkContentType, checkHost } from './access/same-origin.ts'
+import { consoleFiles } from './console/console-files.ts'
 import { adminOpenApi } from './openapi.ts'
 import type { AdminContext, Route } from './route.ts'
 import { routeTable } from './route-table.ts'
@@ -70,7 +70,7 @@ export function adminApi(options: AdminApiOptions): RequestListener {
   const handle = async (route: Route, request: ApiRequest): Promise<ApiResponse> => {
     const caller = callers.get(request.headers)
     if (caller === undefined) throw new ApiError(401, 'There is no credential.')
-    const requestId = randomUUID()
+    const { requestId } = request
     const author = { actor: caller, ip: request.remoteAddress, requestId }
     try {
       checkRole(caller, route)
@@ -89,13 +89,19 @@ export function adminApi(options: AdminApiOptions): RequestListener {
   return router({
     publicRoutes: {
       ...publicRoutes,
+      ...(context.console === undefined ? undefined : consoleFiles()),
       '/openapi.json': { GET: () => jsonResponse(200, document) },
     },
     routes: methodsByPath((route) => (request) => handle(route, request)),
     async guard(request, next) {
       checkHost(request, access.hosts)
-      callers.set(request.headers, authentication.callerOf(request))
-      return withPrivacy(await next())
+      const caller = authentication.callerOf(request)
+      callers.set(request.headers, caller)
+      const renewed =
+        caller.kind === 'session' ? sessions.renewal(request.headers.cookie, Date.now()) : undefined
+      const response = withPrivacy(await next())
+      if (renewed === undefined || response.headers?.['Set-Cookie'] !== undefined) return response
+      return { ...response, headers: { ...response.headers, 'Set-Cookie': renewed } }
     },
     failed: (error) => withPrivacy(problemResponse(apiErrorOf(error, onError))),
   })

@@ -8,6 +8,7 @@ import { readPolicyConfig } from '../app/policy-config.ts'
 import { type PolicyService, startPolicyService } from '../app/policy-service.ts'
 import type { Role } from '../control/roles.ts'
 import type { ServiceEvent } from '../observability/events.ts'
+import { routeTable } from './route-table.ts'
 
 export const BOOTSTRAP = 'bootstrap-token-of-the-tests-0123456789'
 
@@ -47,7 +48,7 @@ export interface TestService {
 export interface TestServiceOptions {
   readonly admin?: object
   readonly policy?: string
-  readonly parts?: object
+  readonly parts?: Partial<Parameters<typeof startPolicyService>[0]['parts']>
 }
 
 export async function startAdminService(options: TestServiceOptions = {}): Promise<TestService> {
@@ -64,19 +65,32 @@ export async function startAdminService(options: TestServiceOptions = {}): Promi
     environment,
     emit: (event) => void events.push(event),
     version: '1.2.3',
-    parts: { gateway: undefined, apis: true, rateLimitService: undefined },
+    parts: { gateway: undefined, apis: true, rateLimitService: undefined, ...options.parts },
   })
   onTestFinished(() => service.close())
   const url = `http://127.0.0.1:${service.admin?.address.port}`
-  const call: TestService['call'] = (method, path, asked = {}) => {
+  const call: TestService['call'] = async (method, path, asked = {}) => {
     const token = 'token' in asked ? asked.token : BOOTSTRAP
-    return send(`${url}${path}`, method, { ...asked, token })
+    return described(method, path, await send(`${url}${path}`, method, { ...asked, token }))
   }
   const tokenFor = async (role: Role) => {
     const body = { name: `test ${role}`, role, for: '1h', why: 'a test' }
     return String((await call('POST', '/v1/tokens', { body })).body.token)
   }
   return { url, service, events, folder, call, tokenFor }
+}
+
+/** Fails the test if a success does not have the form that the OpenAPI document describes. */
+function described(method: string, path: string, answer: Answer): Answer {
+  const [pathname = ''] = path.split('?')
+  const route = routeTable.find((one) => {
+    const pattern = one.path.replace(/\{\w+\}/g, '[^/]+')
+    return one.method === method && new RegExp(`^${pattern}$`).test(pathname)
+  })
+  if (answer.status !== 200 || route?.response === undefined) return answer
+  const { error } = route.response.safeParse(JSON.parse(answer.text))
+  if (error !== undefined) throw new Error(`${method} ${path}: ${error.message}\n${answer.text}`)
+  return answer
 }
 
 async function send(url: string, method: string, options: CallOptions): Promise<Answer> {
@@ -92,8 +106,17 @@ async function send(url: string, method: string, options: CallOptions): Promise<
       ? undefined
       : { body: typeof body === 'string' ? body : JSON.stringify(body) }),
   })
-  const text = await response.text()
+  const text = await textOf(response)
   return { status: response.status, headers: response.headers, text, body: parsed(text) }
+}
+
+/** A stream has no end: its first chunk. */
+async function textOf(response: Response): Promise<string> {
+  if (response.headers.get('content-type') !== 'text/event-stream') return response.text()
+  const reader = response.body?.getReader()
+  const chunk = await reader?.read()
+  await reader?.cancel()
+  return new TextDecoder().decode(chunk?.value)
 }
 
 function parsed(text: string): Record<string, unknown> {

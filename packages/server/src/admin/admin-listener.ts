@@ -4,6 +4,7 @@
  */
 
 import { isIP } from 'node:net'
+import type { ConnectionSource } from '../http-api/handed-connections.ts'
 import { type ListenerTls, listen, type RunningListener } from '../http-api/listener.ts'
 import { type ApiRequest, type ApiResponse, jsonResponse } from '../http-api/messages.ts'
 import { type Methods, router } from '../http-api/router.ts'
@@ -14,6 +15,7 @@ export interface AdminOptions {
   readonly host: string
   readonly port: number
   readonly tls?: ListenerTls | undefined
+  readonly connections?: ConnectionSource | undefined
   /** Undefined without any credential: then only the pages are served. */
   readonly api: { readonly context: AdminContext; readonly access: AdminAccess } | undefined
   /** The page of metrics, in the format that the header `Accept` asks for. */

@@ -39,7 +39,8 @@ export function adminOpenApi(routes: readonly Route[], version: string): object 
   }
 }
 
-function operation({ method, path, role, summary, body, query, type }: Route): object {
+function operation(route: Route): object {
+  const { method, path, role, summary, body, query, type } = route
   const names = Array.from(path.matchAll(/\{(\w+)\}/g), ([, name]) => name)
   const parameters = [
     ...names.map((name) => ({ name, in: 'path', required: true, schema: { type: 'string' } })),
@@ -55,7 +56,7 @@ function operation({ method, path, role, summary, body, query, type }: Route): o
     responses: {
       200: {
         description: 'Done.',
-        content: { [type]: { schema: { type: type.endsWith('/json') ? 'object' : 'string' } } },
+        content: { [type]: { schema: responseSchema(route) } },
       },
       401: problem('There is no valid credential.'),
       403: problem('The role is not enough.'),
@@ -73,6 +74,18 @@ function operationIdOf(method: string, path: string): string {
   const words = path.replace(/^\/v1/, '').split(/[^a-z]+/)
   const name = words.map((word) => word.slice(0, 1).toUpperCase() + word.slice(1)).join('')
   return `${method.toLowerCase()}${name}`
+}
+
+/** Further fields may come with any version, so that clients must not refuse them. */
+function responseSchema({ response }: Route): object {
+  if (response === undefined) return { type: 'string' }
+  const { $schema: _, ...schema } = z.toJSONSchema(response, {
+    unrepresentable: 'any',
+    override({ jsonSchema }) {
+      if (jsonSchema.additionalProperties === false) delete jsonSchema.additionalProperties
+    },
+  })
+  return schema
 }
 
 function requestBody(schema: z.ZodType): object {

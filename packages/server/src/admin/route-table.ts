@@ -3,8 +3,11 @@
 import type { Route } from './route.ts'
 import { accessRoutes } from './routes/access-routes.ts'
 import { auditRoutes } from './routes/audit-routes.ts'
+import { canaryRoutes } from './routes/canary-routes.ts'
+import { consoleRoutes } from './routes/console-routes.ts'
 import { counterRoutes } from './routes/counter-routes.ts'
 import { entryRoutes } from './routes/entry-routes.ts'
+import { keyRoutes } from './routes/key-routes.ts'
 import { policyRoutes } from './routes/policy-routes.ts'
 import { statusRoutes } from './routes/status-routes.ts'
 import { topRoutes } from './routes/top-routes.ts'
@@ -12,9 +15,12 @@ import { topRoutes } from './routes/top-routes.ts'
 export const routeTable: readonly Route[] = [
   ...statusRoutes,
   ...policyRoutes,
+  ...canaryRoutes,
   ...counterRoutes,
+  ...keyRoutes,
   ...topRoutes,
   ...entryRoutes,
   ...auditRoutes,
   ...accessRoutes,
+  ...consoleRoutes,
 ]

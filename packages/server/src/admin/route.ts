@@ -1,5 +1,6 @@
 /** A route of the admin API: everything that the router, the guard and the document need of it. */
 
+import type { KeyState } from 'tidegate/idempotency'
 import type { z } from 'zod'
 import type { AuditEntry } from '../control/audit/audit-record.ts'
 import type { AuditedChanges } from '../control/audit/audited-change.ts'
@@ -10,9 +11,11 @@ import type { TokenBook } from '../control/tokens.ts'
 import type { ApiRequest, ApiResponse } from '../http-api/messages.ts'
 import { jsonResponse } from '../http-api/messages.ts'
 import type { OperatedLimits } from '../limits/counters.ts'
+import type { Digest } from '../observability/digests.ts'
 import type { TopLists } from '../observability/top/top-lists.ts'
 import type { Caller } from './access/caller.ts'
 import type { Sessions } from './access/sessions.ts'
+import type { ConsoleView } from './console/console-view.ts'
 
 export type Method = 'GET' | 'POST' | 'PUT' | 'DELETE'
 
@@ -23,6 +26,10 @@ export interface AdminContext {
   readonly changes: AuditedChanges
   readonly tokens: TokenBook
   readonly sessions: Sessions
+  /** False if the credential of a caller has ended. */
+  isAllowed(caller: Caller): boolean
+  /** Makes the keyed digests of keys that responses and the audit have, as logs do. */
+  readonly digest: Digest
   /** Undefined on a node that follows a file. */
   readonly versions: PolicyVersions | undefined
   /** The version of the program. */
@@ -37,10 +44,26 @@ export interface AdminContext {
    * does not count them.
    */
   readonly top: TopLists['read'] | undefined
+  /** Undefined on a service that has no console, such as one with Envoy's files. */
+  readonly console: ConsoleView | undefined
+  /** The idempotency keys of the policy in force; undefined if it has none. */
+  keys(): OperatedKeys | undefined
   /** The policy in force: its version, its source and problems of a refused one. */
   policy(): object
   /** Explains a request by the live rules. Throws ApiError for invalid input. */
   explain(input: ExplainAsked): Promise<object>
+}
+
+export interface OperatedKeys {
+  /** Makes the text of a sender from its parts; `isOtherwise` means `idempotency.otherwise`. */
+  senderOf(
+    parts: readonly string[],
+    isOtherwise: boolean,
+  ): { readonly ok: true; readonly text: string } | { readonly ok: false; readonly problem: string }
+  /** Undefined if the key is not known. Rejects if the store does not answer. */
+  look(sender: string, key: string): Promise<KeyState | undefined>
+  /** False if the key is not known. */
+  forget(sender: string, key: string): Promise<boolean>
 }
 
 export interface ExplainAsked {
@@ -76,6 +99,8 @@ export interface Route {
   readonly action: string | undefined
   readonly summary: string
   readonly body: z.ZodType | undefined
+  /** The body of a success, if it is JSON. */
+  readonly response: z.ZodType | undefined
   /** Names of fields in the query. */
   readonly query: readonly string[]
   /** The media type of the response. */
@@ -90,6 +115,8 @@ export interface RouteParts<Schema extends z.ZodType | undefined> {
   readonly action?: string
   readonly summary: string
   readonly body?: Schema
+  /** Every JSON response needs one; it is not checked while the service runs. */
+  readonly response?: z.ZodType
   readonly query?: readonly string[]
   /** Default: JSON. */
   readonly type?: string
@@ -100,13 +127,14 @@ export interface RouteParts<Schema extends z.ZodType | undefined> {
 export function route<Schema extends z.ZodType | undefined = undefined>(
   parts: RouteParts<Schema>,
 ): Route {
-  const { handle, body, action, query = [], type = 'application/json', ...rest } = parts
+  const { handle, body, response, action, query = [], type = 'application/json', ...rest } = parts
   return {
     ...rest,
     type,
     action,
     query,
     body: body as z.ZodType | undefined,
+    response,
     handle: handle as Route['handle'],
   }
 }

@@ -3,7 +3,7 @@
 import { hostname } from 'node:os'
 import type { LoadedFiles } from '../config/file-source.ts'
 import type { KeyValueStore } from '../control/key-value.ts'
-import { NodeReporter } from '../control/nodes/node-report.ts'
+import { NodeReporter, reportId } from '../control/nodes/node-report.ts'
 import { ControlSource } from '../control/source/control-source.ts'
 import type { RemoteDocument } from '../control/source/document-follower.ts'
 import { RememberingStore } from '../control/source/remembering-store.ts'
@@ -28,6 +28,8 @@ export class ControlPlane<T> {
   readonly store: KeyValueStore
   readonly source: ControlSource<T>
   readonly place: NodePlace
+  /** The name under which this process reports. */
+  readonly reportId: string
   readonly #reporter: NodeReporter
   #emit: Emit | undefined
   /** Before the service has an emitter, such as while the first policy is read. */
@@ -51,6 +53,7 @@ export class ControlPlane<T> {
     })
     const status = () => this.source.status()
     const worker = isWorker ? { process: String(process.pid) } : undefined
+    this.reportId = reportId(place.node, worker?.process)
     this.#reporter = new NodeReporter({ store, ...place, ...worker, program, status })
   }
 

@@ -4,9 +4,11 @@
  */
 
 import { setTimeout as sleep } from 'node:timers/promises'
+import type { Caller } from '../admin/access/caller.ts'
 import { Sessions } from '../admin/access/sessions.ts'
 import type { AdminContext, ExplainAsked } from '../admin/route.ts'
 import { AuditedChanges } from '../control/audit/audited-change.ts'
+import { EndedSessions } from '../control/ended-sessions.ts'
 import type { KeyValueStore, Snapshot } from '../control/key-value.ts'
 import { LIVE_PREFIX } from '../control/live/entries.ts'
 import { LiveSweeper } from '../control/live/live-sweeper.ts'
@@ -17,6 +19,7 @@ import { TokenBook } from '../control/tokens.ts'
 import { AuditedVersions } from '../control/versions/audited-versions.ts'
 import type { OperatedLimits } from '../limits/counters.ts'
 import type { LiveEntries } from '../limits/live/live-entries.ts'
+import type { Digest } from '../observability/digests.ts'
 import type { Emit } from '../observability/events.ts'
 import type { ControlPlane } from './control-plane.ts'
 import { SettingError } from './environment.ts'
@@ -28,8 +31,8 @@ export interface OperatedService {
   limits(): OperatedLimits
   /** The configuration in force: its version and problems of a refused one. */
   status(): object
-  /** Throws ApiError for invalid input. */
-  explain(input: ExplainAsked): Promise<object>
+  /** Throws ApiError for invalid input. Keys of limits have these digests beside them. */
+  explain(input: ExplainAsked, digest: Digest): Promise<object>
   /** Returns the problems that a node would refuse a text for, if it were published. */
   check(text: string): Promise<readonly string[]>
 }
@@ -49,10 +52,17 @@ export interface ControlRoomOptions {
 /** The source of the policy has waited for the same entries, so that they are mostly here. */
 const FIRST_ENTRIES_MS = 100
 
+export interface ContextParts
+  extends Pick<AdminContext, 'version' | 'status' | 'top' | 'console' | 'keys' | 'digest'> {
+  /** The first token, so that all processes with it accept the sessions of one another. */
+  readonly sessionSecret: string | undefined
+}
+
 export class ControlRoom {
   readonly #options: ControlRoomOptions
   readonly #store: KeyValueStore
   readonly #tokens: TokenBook
+  readonly #ended: EndedSessions
   readonly #changes: AuditedChanges
   readonly #reader = new LiveEntryReader()
   readonly #sweeper: LiveSweeper
@@ -76,6 +86,7 @@ export class ControlRoom {
     this.#store = store
     this.#changes = new AuditedChanges(store, (record) => emit({ type: 'audit', record }))
     this.#tokens = new TokenBook(store)
+    this.#ended = new EndedSessions(store)
     this.#sweeper = new LiveSweeper(this.#reader, this.#changes)
     this.#sweeper.start()
     this.#end = store.follow(LIVE_PREFIX, {
@@ -88,28 +99,29 @@ export class ControlRoom {
     })
   }
 
+  /** The place of operators' changes. */
+  get store(): KeyValueStore {
+    return this.#store
+  }
+
   /** The parts of the service that the routes of the admin API use. */
-  context({
-    version,
-    status,
-    top,
-  }: Pick<AdminContext, 'version' | 'status' | 'top'>): AdminContext {
+  context({ sessionSecret, ...parts }: ContextParts): AdminContext {
     const { service } = this.#options
     const tokens = this.#tokens
-    const isValid = (id: string) => id === 'bootstrap' || tokens.isValid(id, Date.now())
+    const isAllowed = ({ id, kind }: Caller) =>
+      kind === 'certificate' || id === 'bootstrap' || tokens.isValid(id, Date.now())
     return {
+      ...parts,
       control: this.#store,
       changes: this.#changes,
       tokens,
-      sessions: new Sessions(({ id }) => isValid(id)),
+      sessions: new Sessions(isAllowed, sessionSecret, this.#ended),
+      isAllowed,
       versions: this.#versions(),
-      version,
-      status,
-      top,
       hasRoom: (key) => this.#sweeper.hasRoom(key),
       limits: () => service.limits(),
       policy: () => service.status(),
-      explain: (input) => service.explain(input),
+      explain: (input) => service.explain(input, parts.digest),
     }
   }
 
@@ -125,6 +137,7 @@ export class ControlRoom {
     this.#end()
     this.#sweeper.close()
     this.#tokens.close()
+    this.#ended.close()
     if (this.#options.plane === undefined) await this.#store.close()
   }
 

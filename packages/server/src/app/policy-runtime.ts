@@ -18,11 +18,13 @@ import { Overload, type OverloadSettings } from '../overload/overload.ts'
 import { watchLoop } from '../overload/watch-loop.ts'
 import type { FailuresSection } from '../policy/schema/auth-section.ts'
 import type { PolicyDocument } from '../policy/schema/policy-schema.ts'
+import type { Regions } from '../regions/regions.ts'
 import { createStore, type OpenStore } from '../stores/create-store.ts'
 import { storeSettings } from '../stores/store-settings.ts'
 import type { Environment } from './environment.ts'
 import type { Lifecycle } from './lifecycle.ts'
 import type { PolicyConfig, ServicePolicy } from './policy-config.ts'
+import { openRegions } from './regions/open-regions.ts'
 
 export interface PolicyRuntimeOptions {
   readonly config: PolicyConfig
@@ -40,7 +42,9 @@ export interface PolicyRuntimeOptions {
 export type PreparePart = (policy: ServicePolicy) => () => void
 
 /** Sections that are read once: listeners, and the place of the counters. */
-const fixedSections = ['store', 'admin', 'decisionApi', 'rateLimitService'] as const
+const fixedSections = [
+  ...(['store', 'admin', 'decisionApi', 'rateLimitService', 'digests', 'regions'] as const),
+] as const
 
 /** Fields of `gateway` that its listener is made with. */
 const fixedFields = [
@@ -56,10 +60,13 @@ const fixedFields = [
   'connectionsMax',
   'connectionsPerIpMax',
   'streamsMax',
+  'accessLog',
 ] as const
 
 export class PolicyRuntime {
   readonly store: OpenStore
+  /** Undefined if the policy has no regions. */
+  readonly regions: Regions | undefined
   readonly overload: Overload
   readonly failures: FailedAttempts
   readonly readSecret: ReadSecret
@@ -79,13 +86,23 @@ export class PolicyRuntime {
     this.overload = new Overload(this.#overloadOf(document), { observer: emit })
     this.failures = new FailedAttempts(failuresOf(document))
     const settings = storeSettings(document.store, this.readSecret, config.folder)
-    this.store = createStore(settings, {
+    const opened = createStore(settings, {
       ...(document.store.deadline !== undefined && { deadlineMs: document.store.deadline }),
       queueMs: document.store.queue,
       observer: (event) => emit({ type: 'store', store: '', event }),
       ...(options.meter !== undefined && { meter: options.meter }),
       onConnectionError: (error) => emit({ type: 'store-connection', store: '', error }),
     })
+    const { folder } = config
+    const { readSecret } = this
+    const { store, regions } = openRegions(opened, { document, readSecret, folder, emit })
+    this.store = store
+    this.regions = regions
+    this.add(
+      ({ value }) =>
+        () =>
+          regions?.use(value.document),
+    )
     lifecycle.add(() => this.store.close())
     this.#enforcer = this.#compile(config.policy, undefined)
     lifecycle.add(() => this.#enforcer.close())
@@ -171,8 +188,7 @@ export class PolicyRuntime {
     const { document } = policy.value
     const before = { enforcer: this.#enforcer, document: this.document }
     const enforcer = this.#compile(policy, before.enforcer)
-    const overload = this.#overloadOf(document)
-    const swaps = this.#parts.map((prepare) => prepare(policy))
+    const { overload, swaps } = this.#prepared(policy, enforcer)
     for (const swap of swaps) swap()
     this.overload.configure(overload)
     this.failures.use(failuresOf(document))
@@ -186,6 +202,17 @@ export class PolicyRuntime {
     emit({ type: 'config-applied', version: policy.id, limits, limitsBefore })
     const sections = needingRestart(config.policy.value.document, document)
     if (sections.length > 0) emit({ type: 'config-needs-restart', sections })
+  }
+
+  /** A part that refuses the policy leaves no enforcer open. */
+  #prepared(policy: ServicePolicy, enforcer: Enforcer) {
+    try {
+      const overload = this.#overloadOf(policy.value.document)
+      return { overload, swaps: this.#parts.map((prepare) => prepare(policy)) }
+    } catch (error) {
+      enforcer.close()
+      throw error
+    }
   }
 
   #refuse(problems: readonly ConfigProblem[]): void {

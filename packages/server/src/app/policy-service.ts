@@ -4,46 +4,62 @@
  */
 
 import { resolve } from 'node:path'
-import type { Logger } from 'pino'
 import { refuseOpenAdmin, startAdmin } from '../admin/admin-listener.ts'
-import { readTlsFile } from '../config/tls-files.ts'
-import { startDecisionApi } from '../decision-api/decision-api.ts'
-import {
-  evaluateCheck,
-  type OutcomeListener,
-  priorityMax,
-  priorityOfChecks,
-} from '../decision-api/evaluate-check.ts'
+import { endStreams } from '../admin/routes/console-routes.ts'
+import { secretReader } from '../config/secrets.ts'
 import { type RunningGateway, startGateway } from '../gateway/gateway.ts'
+import type { ConnectionSource } from '../http-api/handed-connections.ts'
 import type { RunningListener } from '../http-api/listener.ts'
+import type { ChargeListener } from '../limits/charging/charge-plan.ts'
 import { oneStore } from '../limits/charging/store-router.ts'
 import type { Emit, ServiceEvent } from '../observability/events.ts'
+import type { LineSink } from '../observability/lines/line-sink.ts'
+import type { LogLevel } from '../observability/log-level.ts'
 import type { Door, DoorMetrics } from '../observability/metrics/door-metrics.ts'
 import { ServiceMetrics } from '../observability/metrics/service-metrics.ts'
 import { TopLists } from '../observability/top/top-lists.ts'
+import type { StartedTracing } from '../observability/tracing/start-tracing.ts'
+import type { Tracing } from '../observability/tracing/tracing.ts'
 import type { PolicyDocument } from '../policy/schema/policy-schema.ts'
 import { createPolicyRateLimitService } from '../rls/service/policy-service.ts'
 import { ResponseTimes } from '../rls/service/response-times.ts'
 import { Stats } from '../rls/service/stats.ts'
 import type { RlsServerSettings } from '../rls/settings.ts'
 import type { OpenStore } from '../stores/create-store.ts'
+import { ConsoleFeed } from './console/console-feed.ts'
+import { loadLimits } from './console/load-limits.ts'
+import { nodeStateOf, type StatusDocument, targetViews } from './console/node-state.ts'
+import { nodeName } from './control-plane.ts'
 import { ControlRoom } from './control-room.ts'
-import { callCounter, topCounter, topSecret, turning } from './decision-listeners.ts'
+import { openDecisionApi } from './decisions/decision-door.ts'
+import { bothListeners, callCounter, keyObserver, turning } from './decisions/decision-listeners.ts'
 import { type Lifecycle, startWith } from './lifecycle.ts'
-import { adminAccess, hasAdminApi } from './operators/admin-access.ts'
+import { callLogger } from './logs/decision-lines.ts'
+import { RequestLog } from './logs/request-log.ts'
+import { openTracing } from './open-tracing.ts'
+import { adminAccess, hasAdminApi, listenerTls } from './operators/admin-access.ts'
+import { operatedKeys } from './operators/operated-keys.ts'
 import { operatedPolicy } from './operators/operated-policy.ts'
 import { PolicyRuntime, type PolicyRuntimeOptions } from './policy-runtime.ts'
+import { regionsStatus } from './regions/open-regions.ts'
 import { type RlsListeners, startRlsListeners } from './rls-listeners.ts'
+import { limitsText } from './rls-section.ts'
 import { addGauges, metricsResponse, type ReadPage } from './service-pages.ts'
 
 export interface PolicyServiceOptions extends PolicyRuntimeOptions {
   /** The version of the program. */
   readonly version: string
   readonly parts: PolicyServiceParts
+  /** The standard output, if the log is written there: the access log shares it. */
+  readonly stdout?: LineSink | undefined
+  /** The lowest level that is logged. Default: that of the policy. */
+  readonly logLevel?: LogLevel | undefined
   /** True if other processes serve the same listeners. */
   readonly isWorker?: boolean
   /** Returns the page of all processes from that of this one. Default: it is the only one. */
   readonly pageOfAll?: (own: ReadPage) => ReadPage
+  /** Where the listener for operators gets its connections. Default: from its own socket. */
+  readonly adminConnections?: ConnectionSource
 }
 
 export interface PolicyServiceParts {
@@ -55,8 +71,6 @@ export interface PolicyServiceParts {
 }
 
 export interface GatewayPart {
-  /** For the lines of requests; everything else is emitted. */
-  readonly logger: Logger
   /** Processes with the same instance have the same name in `Via`. */
   readonly instance: string | undefined
 }
@@ -67,13 +81,15 @@ export interface PolicyService {
   readonly rateLimitService: RlsListeners | undefined
   readonly decisionApi: RunningListener | undefined
   readonly admin: RunningListener | undefined
+  /** Opens the files of logs by their names again, after a tool has renamed them. */
+  reopenLogs(): void
   /** Drains requests and closes everything. */
   close(): Promise<void>
 }
 
 export function startPolicyService(options: PolicyServiceOptions): Promise<PolicyService> {
   return startWith(async (lifecycle) => {
-    const service = new Service(options, lifecycle)
+    const service = new Service(options, lifecycle, await openTracing(options, lifecycle))
     await service.start()
     return service
   })
@@ -93,12 +109,21 @@ class Service implements PolicyService {
   readonly #metrics: ServiceMetrics | undefined
   /** Undefined without the admin API, which is where they are read. */
   readonly #top: TopLists | undefined
+  readonly #log: RequestLog
+  /** Undefined without the admin API, which serves it. */
+  readonly #console: ConsoleFeed | undefined
   readonly #emit: Emit
+  readonly #tracing: Tracing | undefined
   #control: ControlRoom | undefined
   #isStarted = false
 
-  constructor(options: PolicyServiceOptions, lifecycle: Lifecycle) {
+  constructor(
+    options: PolicyServiceOptions,
+    lifecycle: Lifecycle,
+    traces: StartedTracing | undefined,
+  ) {
     this.#options = options
+    this.#tracing = traces?.tracing
     this.#lifecycle = lifecycle
     const { admin } = options.config.policy.value.document
     const metrics = admin === undefined ? undefined : new ServiceMetrics()
@@ -106,19 +131,32 @@ class Service implements PolicyService {
     const emit = (event: ServiceEvent) => {
       metrics?.observe(event)
       this.#count(event)
+      this.#console?.observe(event)
       options.emit(event)
     }
     const { control } = options.config
     if (control !== undefined) lifecycle.add(() => control.plane.close())
-    const top = hasAdminApi(admin) ? new TopLists({ secret: topSecret(options) }) : undefined
+    this.#log = this.#openLog(emit)
+    const { digest } = this.#log
+    const top = hasAdminApi(admin) ? new TopLists({ digest }) : undefined
     this.#top = top
     if (top !== undefined) lifecycle.add(turning(top))
-    const onDecision = top && topCounter(top)
-    const { meter } = metrics?.store ?? {}
-    this.#runtime = new PolicyRuntime({ ...options, emit, meter, onDecision }, lifecycle)
+    const meter = traces?.tracing.meter(metrics?.store.meter) ?? metrics?.store.meter
+    const onDecision: ChargeListener = (...decided) => this.#console?.onDecision(...decided)
+    const listener = top && { onDecision }
+    this.#runtime = new PolicyRuntime({ ...options, emit, meter, ...listener }, lifecycle)
     this.#emit = emit
-    if (metrics === undefined) return
     const runtime = this.#runtime
+    const log = this.#log
+    runtime.add(
+      ({ value }) =>
+        () =>
+          log.use(value.document),
+    )
+    if (metrics === undefined) return
+    metrics.add(() => log.read())
+    if (traces !== undefined) metrics.add(() => traces.families())
+    this.#console = top && this.#openConsole(metrics, top)
     addGauges(
       { metrics, runtime, version: options.version, gateway: () => this.gateway },
       lifecycle,
@@ -139,6 +177,7 @@ class Service implements PolicyService {
     if (parts.apis || parts.rateLimitService) await this.#startAdmin(document)
     // The service also starts without Redis, and each limit decides as it declares.
     await this.store.ready().catch(() => undefined)
+    await this.#runtime.regions?.start()
     if (parts.apis) await this.#startDecisionApi(document)
     this.#lifecycle.add(() => this.#drain())
     if (parts.gateway) await this.#startGateway(document, parts.gateway)
@@ -150,8 +189,28 @@ class Service implements PolicyService {
     this.#isStarted = true
   }
 
+  reopenLogs(): void {
+    this.#log.reopen()
+  }
+
   close(): Promise<void> {
     return this.#lifecycle.close()
+  }
+
+  /** Closed after everything that writes to it. */
+  #openLog(emit: Emit): RequestLog {
+    const { config, environment, stdout, isWorker = false, parts, logLevel } = this.#options
+    const log = new RequestLog({
+      document: config.policy.value.document,
+      folder: config.folder,
+      readSecret: secretReader(environment, config.folder),
+      policyVersion: () => this.#runtime.policy.id,
+      level: logLevel ?? config.policy.value.document.log.level,
+      hasGateway: parts.gateway !== undefined,
+      ...{ environment, emit, stdout, isWorker },
+    })
+    this.#lifecycle.add(() => log.close())
+    return log
   }
 
   /** At once, because each may take as long as its slowest request. */
@@ -166,15 +225,22 @@ class Service implements PolicyService {
     const gateway = await startGateway({
       sections,
       keyTable: config.policy.value.keyTable,
-      policy: { enforcer },
+      policy: { enforcer, isShared: this.store.store.isRemote },
+      tracing: this.#tracing,
       failures,
       overload,
       readSecret,
+      decisions: this.#log.decisions,
+      digest: this.#log.digest,
+      accessLog: this.#log.accessLog,
       folder: config.folder,
       metrics: this.#metrics && {
         gateway: this.#metrics.gateway,
         door: this.#metrics.decisions.door('gateway', this.store.store.isRemote),
+        idempotency: this.#metrics.idempotency,
       },
+      openKeyStore: () => this.store.keyStore(),
+      onIdempotency: keyObserver(this.#metrics?.idempotency, this.#emit),
       ...part,
     })
     this.gateway = gateway
@@ -193,7 +259,14 @@ class Service implements PolicyService {
       times,
       settings,
       overload,
-      onCall: door && callCounter(door, this.#top),
+      onCall: bothListeners(
+        door && callCounter(door, 'counter', this.#console?.onDecision),
+        callLogger(this.#log.decisions),
+      ),
+      traces: this.#tracing && {
+        tracing: this.#tracing,
+        isShared: this.store.store.isRemote,
+      },
       onError: (error) => this.#emit({ type: 'error', error }),
     })
     this.rateLimitService = await startRlsListeners({
@@ -206,46 +279,36 @@ class Service implements PolicyService {
     })
   }
 
-  async #startDecisionApi({ decisionApi, gateway }: PolicyDocument): Promise<void> {
-    if (decisionApi === undefined) return
-    const { listen, token, batchMax, bodyBytesMax } = decisionApi
-    const { enforcer, failures, overload, readSecret } = this.#runtime
-    const door = this.#door('decision_api')
-    const onOutcome: OutcomeListener = (outcome, tookMs) => door?.decidedAfter(outcome, tookMs)
-    const listener = await startDecisionApi({
-      host: listen.host ?? '127.0.0.1',
-      port: listen.port,
-      token: readSecret(token, 'decisionApi.token'),
-      batchMax,
-      bodyBytesMax,
+  async #startDecisionApi(document: PolicyDocument): Promise<void> {
+    const api = await openDecisionApi(document, {
+      runtime: this.#runtime,
+      decisions: this.#log.decisions,
+      door: this.#door('decision_api'),
+      tracing: this.#tracing,
+      isShared: this.store.store.isRemote,
       version: this.#options.version,
-      failures,
-      ipv6Prefix: gateway.ipv6Prefix,
-      overload,
-      priorityMax: () => priorityMax(enforcer()),
-      priorityOf: (checks) => priorityOfChecks(enforcer(), checks),
-      evaluate: (check) => evaluateCheck(enforcer(), check, onOutcome),
     })
-    this.decisionApi = listener
-    this.#lifecycle.add(() => listener.close())
+    if (api === undefined) return
+    this.decisionApi = api
+    this.#lifecycle.add(() => api.close())
   }
 
   /** Closed after the others, so that `/status` also responds while requests are drained. */
   async #startAdmin({ admin }: PolicyDocument): Promise<void> {
     if (admin === undefined) return
-    const { config, pageOfAll } = this.#options
+    const { config, pageOfAll, adminConnections: connections } = this.#options
     const { host = '127.0.0.1', port } = admin.listen
     const own: ReadPage = async () => this.#metrics?.read() ?? []
     const readPage = pageOfAll?.(own) ?? own
     const control = hasAdminApi(admin) ? this.#control : undefined
     refuseOpenAdmin(host, admin.tls !== undefined, control !== undefined)
+    const access = adminAccess(admin, this.#runtime.readSecret)
     const listener = await startAdmin({
-      host,
-      port,
+      ...{ host, port, connections },
       tls: admin.tls && listenerTls(admin.tls, config.folder),
       api: control && {
-        context: control.context(this.#adminParts()),
-        access: adminAccess(admin, this.#runtime.readSecret),
+        context: control.context({ ...this.#adminParts(), sessionSecret: access.bootstrapToken }),
+        access,
       },
       metrics: (accept) => metricsResponse(readPage, accept),
       status: () => this.#status(),
@@ -253,7 +316,24 @@ class Service implements PolicyService {
       onError: (error) => this.#emit({ type: 'error', error }),
     })
     this.admin = listener
-    this.#lifecycle.add(() => listener.close())
+    this.#lifecycle.add(() => {
+      if (this.#console !== undefined) endStreams(this.#console)
+      return listener.close()
+    })
+  }
+
+  #openConsole(metrics: ServiceMetrics, top: TopLists): ConsoleFeed {
+    const runtime = this.#runtime
+    const { control } = this.#options.config
+    const feed = new ConsoleFeed({
+      ...{ metrics, top, runtime },
+      node: control?.plane.place.node ?? nodeName({}),
+      targets: () => targetViews(this.gateway?.upstreams() ?? {}),
+      state: () => nodeStateOf(this.#status()),
+      load: (text) => loadLimits(text, control),
+    })
+    this.#lifecycle.add(() => feed.close())
+    return feed
   }
 
   async #openControl({ admin }: PolicyDocument): Promise<void> {
@@ -267,6 +347,7 @@ class Service implements PolicyService {
       service: operatedPolicy(this.#runtime, control),
     })
     this.#control = opened
+    this.#console?.useControl(opened.store, control?.plane.reportId)
     this.#lifecycle.add(() => opened.close())
   }
 
@@ -275,7 +356,9 @@ class Service implements PolicyService {
     const read: TopLists['read'] = (...asked) => {
       return this.#top?.read(...asked) ?? { sinceMs: this.#startedAtMs, total: 0, keys: [] }
     }
-    return { version, status: () => this.#status(), top: read }
+    const keys = () => operatedKeys(this.#runtime.document, () => this.store.keyStore())
+    const shown = { console: this.#console, digest: this.#log.digest }
+    return { version, status: () => this.#status(), top: read, keys, ...shown }
   }
 
   #door(door: Door): DoorMetrics | undefined {
@@ -299,8 +382,8 @@ class Service implements PolicyService {
     }
   }
 
-  #status(): object {
-    const { overload } = this.#runtime
+  #status(): StatusDocument {
+    const { overload, regions } = this.#runtime
     return {
       program: this.#options.version,
       startedAt: new Date(this.#startedAtMs).toISOString(),
@@ -309,24 +392,8 @@ class Service implements PolicyService {
       upstreams: this.gateway?.upstreams() ?? {},
       store: { kind: this.store.description, connected: this.store.isConnected() },
       overload: overload.status(),
+      ...(regions && { regions: regionsStatus(regions.state()) }),
       ...(this.#control && { control: this.#control.status() }),
     }
   }
-}
-
-function listenerTls(
-  { cert, key, clientCa }: NonNullable<NonNullable<PolicyDocument['admin']>['tls']>,
-  folder: string,
-) {
-  const read = (file: string) => readTlsFile(file, folder)
-  return {
-    cert: read(cert),
-    key: read(key),
-    clientCa: clientCa === undefined ? undefined : read(clientCa),
-  }
-}
-
-/** One line for each limit, for the debug page. */
-function limitsText({ limits }: PolicyDocument): string {
-  return limits.map((limit) => `${limit.name}: ${JSON.stringify(limit)}\n`).join('')
 }

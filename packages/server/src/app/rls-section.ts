@@ -1,6 +1,7 @@
 /** The settings of the rate limit service from the section `rateLimitService` of a policy. */
 
 import { resolve } from 'node:path'
+import type { PolicyDocument } from '../policy/schema/policy-schema.ts'
 import type { RateLimitServiceSection } from '../policy/schema/rate-limit-service-section.ts'
 import type { RlsServerSettings } from '../rls/settings.ts'
 
@@ -34,4 +35,9 @@ function addressOf(
   otherwise: string,
 ): { readonly host: string; readonly port: number } {
   return { host: host ?? otherwise, port }
+}
+
+/** One line for each limit, for the debug page. */
+export function limitsText({ limits }: PolicyDocument): string {
+  return limits.map((limit) => `${limit.name}: ${JSON.stringify(limit)}\n`).join('')
 }

@@ -7,8 +7,12 @@ import { switchStates } from '../limits/live/live-entries.ts'
 import { contentTypes, formatFor, pageLines } from '../observability/metrics/exposition.ts'
 import { processMetrics } from '../observability/metrics/process-metrics.ts'
 import type { ServiceMetrics } from '../observability/metrics/service-metrics.ts'
+import type { Overload } from '../overload/overload.ts'
+import type { OpenStore } from '../stores/create-store.ts'
 import type { Lifecycle } from './lifecycle.ts'
+import type { OperatedEnvoy } from './operators/operated-envoy.ts'
 import type { PolicyRuntime } from './policy-runtime.ts'
+import { regionFamilies } from './regions/open-regions.ts'
 
 export interface PageParts {
   readonly metrics: ServiceMetrics
@@ -33,9 +37,10 @@ export function addGauges(
   metrics.store.follow(runtime.store.store)
   metrics.add(() => [
     ...policyGauges(runtime),
-    ...overloadFamilies(runtime),
+    ...overloadFamilies(runtime.overload),
     ...gatewayGauges(gateway()),
-    gauge('tidegate_store_connections', 'Open connections to the store.', connectionsOf(runtime)),
+    ...regionFamilies(runtime.regions?.state()),
+    connectionGauge([runtime.store]),
     ...own.read(),
   ])
 }
@@ -49,6 +54,34 @@ export async function metricsResponse(
   return { status: 200, type: contentTypes[format], body: pageLines(families, format) }
 }
 
+/** The parts of a rate limit service with Envoy's files. */
+export interface EnvoyPageParts {
+  readonly metrics: ServiceMetrics
+  readonly overload: Overload
+  readonly stores: readonly OpenStore[]
+  readonly operated: OperatedEnvoy
+}
+
+/** Adds the gauges of a service with Envoy's files, under the names that a policy has. */
+export function addEnvoyGauges(
+  { metrics, overload, stores, operated }: EnvoyPageParts,
+  program: string,
+  lifecycle: Lifecycle,
+): void {
+  const own = processMetrics(program)
+  lifecycle.add(() => own.close())
+  for (const { store } of stores) metrics.store.follow(store)
+  metrics.add(() => {
+    const { version, limits, loadedAtMs } = operated.loaded()
+    return [
+      ...versionGauges(version, limits, loadedAtMs),
+      ...overloadFamilies(overload),
+      connectionGauge(stores),
+      ...own.read(),
+    ]
+  })
+}
+
 function policyGauges(runtime: PolicyRuntime): readonly MetricFamily[] {
   const { id, loadedAtMs } = runtime.policy
   const state = runtime.document.enabled ? runtime.switchState : 'off'
@@ -57,18 +90,28 @@ function policyGauges(runtime: PolicyRuntime): readonly MetricFamily[] {
     value: one === state ? 1 : 0,
   }))
   return [
-    gauge('tidegate_policy_info', 'The policy in force.', [{ labels: { version: id }, value: 1 }]),
-    gauge('tidegate_policy_limits', 'Limits of the policy.', runtime.document.limits.length),
+    ...versionGauges(id, runtime.document.limits.length, loadedAtMs),
+    gauge('tidegate_switch_state', 'The state of the switch for limits.', states),
+  ]
+}
+
+function versionGauges(
+  version: string,
+  limits: number,
+  loadedAtMs: number,
+): readonly MetricFamily[] {
+  return [
+    gauge('tidegate_policy_info', 'The policy in force.', [{ labels: { version }, value: 1 }]),
+    gauge('tidegate_policy_limits', 'Limits of the policy.', limits),
     gauge(
       'tidegate_policy_loaded_timestamp_seconds',
       'When the policy went live, in seconds since 1970.',
       loadedAtMs / 1_000,
     ),
-    gauge('tidegate_switch_state', 'The state of the switch for limits.', states),
   ]
 }
 
-function overloadFamilies({ overload }: PolicyRuntime): readonly MetricFamily[] {
+function overloadFamilies(overload: Overload): readonly MetricFamily[] {
   const { delayMs, requests, shed, sheddingShare } = overload.status()
   const byPriority = (values: Readonly<Record<string, number>>): readonly MetricSample[] =>
     Object.entries(values).map(([priority, value]) => ({ labels: { priority }, value }))
@@ -112,6 +155,13 @@ function gatewayGauges(gateway: RunningGateway | undefined): readonly MetricFami
   ]
 }
 
-function connectionsOf({ store }: PolicyRuntime): readonly MetricSample[] {
-  return Object.entries(store.connections()).map(([shard, value]) => ({ labels: { shard }, value }))
+function connectionGauge(stores: readonly OpenStore[]): MetricFamily {
+  const byShard = new Map<string, number>()
+  for (const store of stores) {
+    for (const [shard, count] of Object.entries(store.connections())) {
+      byShard.set(shard, (byShard.get(shard) ?? 0) + count)
+    }
+  }
+  const samples = [...byShard].map(([shard, value]) => ({ labels: { shard }, value }))
+  return gauge('tidegate_store_connections', 'Open connections to the store.', samples)
 }

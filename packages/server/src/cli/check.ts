@@ -2,6 +2,7 @@
 
 import { parseArgs } from 'node:util'
 import { readPolicyConfig } from '../app/policy-config.ts'
+import { regionBounds } from '../policy/regions/region-bounds.ts'
 import { count } from './count.ts'
 import { type Command, exitCodes, UsageError } from './terminal.ts'
 
@@ -12,7 +13,8 @@ export const checkCommand: Command = {
 
 Reads the policy and starts nothing. Exit code 0: it is valid. 1: it is not; each problem is a line
 with file, line, column, the field, its value and the allowed values. The files that it names (keys,
-certificates, tiers) are read as well; secrets are not.
+certificates, tiers) are read as well; secrets are not. For limits that regions share, it prints the
+guarantees of the mode in numbers, and warns if another mode fits better.
 
   --config FILE   The policy
 `,
@@ -30,6 +32,10 @@ certificates, tiers) are read as well; secrets are not.
     terminal.stdout(
       `${values.config} is valid: ${counts.join(', ')}, store ${document.store.mode}\n`,
     )
+    for (const { text, warnings } of regionBounds(document)) {
+      terminal.stdout(`${text}\n`)
+      for (const warning of warnings) terminal.stdout(`warning: ${warning}\n`)
+    }
     return exitCodes.ok
   },
 }

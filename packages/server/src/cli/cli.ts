@@ -8,11 +8,14 @@ import { blockCommand, unblockCommand } from './control/block.ts'
 import { counterCommand } from './control/counter.ts'
 import { overrideCommand } from './control/override.ts'
 import { policyCommand } from './control/policy.ts'
+import { regionsCommand } from './control/regions.ts'
 import { switchCommand } from './control/switch.ts'
 import { tokenCommand } from './control/token.ts'
+import { topCommand } from './control/top.ts'
 import { explainCommand } from './explain/explain.ts'
 import { planCommand } from './plan.ts'
 import { gatewayCommand, serveCommand } from './policy-commands.ts'
+import { probeCommand } from './probe.ts'
 import { rlsCommand } from './rls.ts'
 import { rlsCheckCommand } from './rls-check.ts'
 import { type Command, exitCodes, type Terminal, UsageError } from './terminal.ts'
@@ -26,6 +29,7 @@ const commands: readonly Command[] = [
   rlsCommand,
   rlsCheckCommand,
   planCommand,
+  probeCommand,
   policyCommand,
   overrideCommand,
   blockCommand,
@@ -34,6 +38,8 @@ const commands: readonly Command[] = [
   counterCommand,
   tokenCommand,
   auditCommand,
+  topCommand,
+  regionsCommand,
 ]
 
 export async function runCli(args: readonly string[], terminal: Terminal): Promise<number> {

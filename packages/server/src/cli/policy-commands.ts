@@ -4,7 +4,6 @@
  */
 
 import { parseArgs } from 'node:util'
-import type { Logger } from 'pino'
 import { SettingError } from '../app/environment.ts'
 import { type PolicyConfig, readPolicyConfig, type ServicePolicy } from '../app/policy-config.ts'
 import { gatewayParts, sectionParts } from '../app/policy-parts.ts'
@@ -16,15 +15,17 @@ import {
 } from '../app/policy-service.ts'
 import { logEvents } from '../observability/event-log.ts'
 import { ServiceEvents } from '../observability/events.ts'
+import { LineSink } from '../observability/lines/line-sink.ts'
 import { jsonLines, jsonLogger } from '../observability/logger.ts'
 import { announce } from './announce.ts'
 import { reportWarnings } from './process-warnings.ts'
-import { untilStopped } from './signals.ts'
+import { onReopen, untilStopped } from './signals.ts'
 import { sourceChoice, sourceHelp, sourceOptions } from './source-flags.ts'
 import { startError } from './start-error.ts'
 import { type Command, exitCodes, type Terminal, UsageError } from './terminal.ts'
 import { version } from './version.ts'
 import {
+  adminConnections,
   INSTANCE_VARIABLE,
   isWorker,
   leaveSupervisor,
@@ -36,7 +37,7 @@ import {
 const WORKERS_MAX = 256
 
 const SIGNALS = `SIGTERM and Ctrl+C finish open requests first. With --workers, SIGHUP restarts the
-processes one by one.
+processes one by one. SIGUSR1 opens the file of the access log again, after it was renamed.
 `
 
 export const gatewayCommand: Command = {
@@ -102,16 +103,20 @@ async function run(args: readonly string[], terminal: Terminal, partsOf: PartsOf
   // The supervisor only checks the file: its workers are the nodes that follow etcd.
   const known = isSupervisor ? undefined : follow
   const config = await readPolicyConfig(values.config, terminal.environment, known)
-  const logger = jsonLogger(config.policy.value.document.log.level)
-  const gateway = { logger, instance: terminal.environment[INSTANCE_VARIABLE] }
+  const gateway = { instance: terminal.environment[INSTANCE_VARIABLE] }
   const parts = await partsOrClose(config, () => {
     if (workers > 1) refuseUnshared(config.policy)
     return partsOf(config, gateway)
   })
   if (isSupervisor) return superviseWorkers(workers, terminal)
-  const service = await start(config, parts, logger, terminal, workers > 1)
+  const stdout = new LineSink(1, { isShared: workers > 1 })
+  process.on('exit', () => stdout.flushSync())
+  let service: PolicyService | undefined
+  onReopen(() => service?.reopenLogs())
+  service = await start({ config, parts, stdout, terminal, isWorker: workers > 1 })
   await untilStopped()
   await service.close()
+  await stdout.close()
   await leaveSupervisor()
   return exitCodes.ok
 }
@@ -129,13 +134,17 @@ async function partsOrClose(
   }
 }
 
-async function start(
-  config: PolicyConfig,
-  parts: PolicyServiceParts,
-  logger: Logger,
-  terminal: Terminal,
-  isWorker: boolean,
-): Promise<PolicyService> {
+interface StartParts {
+  readonly config: PolicyConfig
+  readonly parts: PolicyServiceParts
+  readonly stdout: LineSink
+  readonly terminal: Terminal
+  readonly isWorker: boolean
+}
+
+async function start(given: StartParts): Promise<PolicyService> {
+  const { config, parts, stdout, terminal, isWorker } = given
+  const logger = jsonLogger(config.policy.value.document.log.level, stdout)
   const { environment } = terminal
   const events = new ServiceEvents()
   events.subscribe(logEvents(jsonLines(logger)))
@@ -149,7 +158,9 @@ async function start(
       parts,
       version: version(),
       isWorker,
+      stdout,
       ...(workerPage !== undefined && { pageOfAll: workerPage.ofAll }),
+      ...(adminConnections !== undefined && { adminConnections }),
     })
     announce(service, config.policy.value.document, terminal)
     return service

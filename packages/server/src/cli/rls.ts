@@ -82,6 +82,7 @@ SIGTERM and Ctrl+C report unhealthy first, then finish open calls.
                 ...all,
                 configDirectory: directory ?? all.configDirectory,
                 version: version(),
+                environment,
               },
               emit,
             )
@@ -103,9 +104,7 @@ function logTo(terminal: Terminal, settings: RlsSettings, notes: readonly string
   const writeLine = messageLines({ level, format, name: 'tidegate rls', write })
   const events = new ServiceEvents()
   events.subscribe(logEvents(writeLine))
-  for (const text of notes) {
-    writeLine({ level: 'warn', event: 'setting.ignored', fields: {}, text })
-  }
+  for (const text of notes) events.emit({ type: 'setting-ignored', text })
   reportWarnings(events.emit)
   return events.emit
 }
@@ -125,6 +124,7 @@ async function startWithPolicy(
     config,
     environment,
     emit,
+    logLevel: settings.logLevel,
     version: version(),
     overload: { delay, requestsMax, criticalShare: 0 },
     parts: rlsParts(config, settings),

@@ -1,4 +1,4 @@
-/** Waits for the signal of a terminal or a supervisor to stop. */
+/** The signals of a terminal, a supervisor or a tool such as logrotate. */
 
 import { exitCodes } from './terminal.ts'
 
@@ -20,4 +20,9 @@ export function untilStopped(): Promise<void> {
       })
     }
   })
+}
+
+/** Calls at SIGUSR1, which is what nginx opens its logs again at, and Node its debugger. */
+export function onReopen(reopen: () => void): void {
+  process.on('SIGUSR1', reopen)
 }

@@ -4,6 +4,8 @@ import type { Environment } from '../app/environment.ts'
 
 export interface Terminal {
   readonly environment: Environment
+  /** True if the output is a terminal, which can be drawn again. */
+  readonly isInteractive?: boolean
   stdout(text: string): void
   stderr(text: string): void
 }

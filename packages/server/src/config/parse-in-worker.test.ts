@@ -43,6 +43,14 @@ test('a kept worker answers one order after another', async () => {
   expect(await kept.parse('d', TIMEOUT_MS)).toEqual({ order: 'd', orders: 1 })
 })
 
+test('a kept worker is ready after its first order, also if it fails at it', async () => {
+  const kept = new KeptWorker(moduleOf(program))
+  await kept.ready('first', TIMEOUT_MS)
+  expect(await kept.parse('second', TIMEOUT_MS)).toEqual({ order: 'second', orders: 2 })
+  await kept.ready('throw', TIMEOUT_MS)
+  expect(await kept.parse('next', TIMEOUT_MS)).toEqual({ order: 'next', orders: 1 })
+})
+
 test.each([
   ['throw', 'a fault of the parser', TIMEOUT_MS],
   ['exit', 'the worker has ended', TIMEOUT_MS],

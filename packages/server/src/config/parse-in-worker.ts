@@ -8,6 +8,7 @@
  */
 
 import { extname } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { Worker } from 'node:worker_threads'
 
 /** Enough for the largest configuration that is allowed. */
@@ -24,6 +25,9 @@ export function parseInWorker<T>(module: URL, order: unknown, timeoutMs: number)
     }
   })
 }
+
+/** A worker that starts slowly must not be replaced by another that has to start. */
+const FIRST_ORDER_MS_MAX = 20_000
 
 /**
  * A worker that stays for the next order. To start one takes a tenth of a second, and several
@@ -42,6 +46,16 @@ export class KeptWorker {
   /** Starts the worker before it is needed. */
   warmUp(): void {
     this.#worker ??= this.#start()
+  }
+
+  /** Resolves when the worker has answered or failed at an order, or after `timeoutMs`. */
+  async ready(order: unknown, timeoutMs: number): Promise<void> {
+    const timeout = new AbortController()
+    const answered = this.parse(order, FIRST_ORDER_MS_MAX)
+      .catch(() => undefined)
+      .finally(() => timeout.abort())
+    const tooLong = sleep(timeoutMs, undefined, { signal: timeout.signal }).catch(() => undefined)
+    await Promise.race([answered, tooLong])
   }
 
   /** Returns the answer of the worker. One order at a time: the timeout starts when it is sent. */

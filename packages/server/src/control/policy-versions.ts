@@ -5,6 +5,7 @@
  */
 
 import type { Actor } from './audit/audit-record.ts'
+import type { CanaryPlace, CanaryPointer } from './versions/version-record.ts'
 
 export interface PolicyVersionSummary {
   /** Counts from 1. */
@@ -44,6 +45,20 @@ export interface RollbackRequest extends PublishedBy {
   readonly expected: number
 }
 
+export interface CanaryRequest extends PublishRequest {
+  /** The nodes that get the version. */
+  readonly where: CanaryPlace
+  /** The end of the canary. */
+  readonly until: Date
+}
+
+export type CanaryResult = Exclude<PublishResult, { readonly ok: true }> | CanaryBegun
+
+interface CanaryBegun {
+  readonly ok: true
+  readonly canary: CanaryPointer
+}
+
 export type PublishResult =
   | { readonly ok: true; readonly published: PolicyVersionSummary }
   /** The document is not valid. Each problem is a line. */
@@ -55,7 +70,7 @@ export type PublishResult =
       readonly current: PolicyVersionSummary | undefined
       readonly diff: string
     }
-  /** There is no version `to`. */
+  /** There is no version `to`, or no canary. */
   | { readonly ok: false; readonly reason: 'unknown' }
 
 export interface PolicyVersions {
@@ -68,4 +83,12 @@ export interface PolicyVersions {
   diff(from: number, to: number): Promise<string | undefined>
   publish(request: PublishRequest): Promise<PublishResult>
   rollback(request: RollbackRequest): Promise<PublishResult>
+  /** The version for a part of the nodes; undefined without one. */
+  canary(): Promise<CanaryPointer | undefined>
+  /** Gives a text to a part of the nodes, for a time, in place of any canary before. */
+  beginCanary(request: CanaryRequest): Promise<CanaryResult>
+  /** Makes the version of the canary live on all nodes. */
+  promote(request: PublishedBy): Promise<PublishResult>
+  /** Ends the canary. Returns its version; undefined if there is none. */
+  abort(request: PublishedBy): Promise<number | undefined>
 }

@@ -8,3 +8,7 @@ export type Role = (typeof roles)[number]
 export function isAtLeast(role: Role, needed: Role): boolean {
   return roles.indexOf(role) >= roles.indexOf(needed)
 }
+
+export function isRole(text: string): text is Role {
+  return roles.some((role) => role === text)
+}

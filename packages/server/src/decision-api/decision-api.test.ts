@@ -260,6 +260,7 @@ describe('the token', () => {
       title: 'Too Many Requests',
       status: 429,
       detail: 'This address has sent too many wrong tokens.',
+      request_id: response.headers.get('x-request-id'),
     })
     const without = await fetch(`http://127.0.0.1:${api.address.port}/v1/check`)
     expect(without.status).toBe(401)
@@ -313,6 +314,7 @@ describe('in an overload', () => {
       title: 'Service Unavailable',
       status: 503,
       detail: 'The decision API is overloaded.',
+      request_id: response.headers.get('x-request-id'),
     })
     expect(overload.status().shed).toEqual({ sheddable: 0, normal: 3, critical: 0 })
   })

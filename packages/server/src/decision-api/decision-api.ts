@@ -11,6 +11,8 @@ import { type ApiRequest, type ApiResponse, jsonResponse } from '../http-api/mes
 import { router } from '../http-api/router.ts'
 import type { FailedAttempts } from '../limits/failed-attempts.ts'
 import type { Priority } from '../limits/priority.ts'
+import { parseTracestate } from '../observability/trace-context.ts'
+import type { TracedRequest, Tracing } from '../observability/tracing/tracing.ts'
 import type { Overload } from '../overload/overload.ts'
 import { retryAfterSeconds } from '../overload/retry-after.ts'
 import type { Check, CheckResult } from './check-schema.ts'
@@ -35,7 +37,13 @@ export interface DecisionApiOptions {
   priorityMax(): Priority
   priorityOf(checks: readonly Check[]): Priority
   /** Throws if the check is invalid. Charges nothing until the returned function is called. */
-  evaluate(check: Check): () => Promise<CheckResult>
+  evaluate(
+    check: Check,
+    request: ApiRequest,
+    span: TracedRequest | undefined,
+  ): () => Promise<CheckResult>
+  /** Without it, no request is traced. */
+  readonly tracing?: Tracing | undefined
 }
 
 export function startDecisionApi(options: DecisionApiOptions): Promise<RunningListener> {
@@ -47,7 +55,7 @@ export function startDecisionApi(options: DecisionApiOptions): Promise<RunningLi
       '/health': { GET: () => jsonResponse(200, '{"status":"ok"}') },
       '/openapi.json': { GET: () => jsonResponse(200, document) },
     },
-    routes: { '/v1/check': { POST: (request) => check(request, options) } },
+    routes: { '/v1/check': { POST: (request) => checkTraced(request, options) } },
     guard: async (request, next) => {
       const { overload } = options
       // The priority of a check is known once its body is read; until then, the highest counts.
@@ -64,7 +72,44 @@ export function startDecisionApi(options: DecisionApiOptions): Promise<RunningLi
   return listen(handler, options)
 }
 
-async function check(request: ApiRequest, options: DecisionApiOptions): Promise<ApiResponse> {
+/** A caller has a token, so it may decide that a request is sampled. */
+async function checkTraced(request: ApiRequest, options: DecisionApiOptions): Promise<ApiResponse> {
+  const { traceparent, tracestate } = request.headers
+  const begun = options.tracing?.begin(oneOf(traceparent), true)
+  if (!begun?.isSampled || options.tracing === undefined) return check(request, options, undefined)
+  const state = oneOf(tracestate)
+  const span = options.tracing.request(begun, state && parseTracestate(state), `POST ${PATH}`, {
+    'http.request.method': 'POST',
+    'url.path': PATH,
+    'url.scheme': 'http',
+    'http.route': PATH,
+  })
+  const end = (status: number) => {
+    const isError = status >= 500
+    const attributes = isError ? { 'error.type': String(status) } : undefined
+    span.end(undefined, { 'http.response.status_code': status, ...attributes }, isError)
+  }
+  try {
+    const response = await check(request, options, span)
+    end(response.status)
+    return response
+  } catch (error) {
+    end(error instanceof ApiError ? error.status : 500)
+    throw error
+  }
+}
+
+const PATH = '/v1/check'
+
+function oneOf(field: string | string[] | undefined): string | undefined {
+  return typeof field === 'string' ? field : field?.join(',')
+}
+
+async function check(
+  request: ApiRequest,
+  options: DecisionApiOptions,
+  span: TracedRequest | undefined,
+): Promise<ApiResponse> {
   const { overload, bodyBytesMax, batchMax } = options
   const possible = options.priorityMax()
   const read = readChecks(await request.text(bodyBytesMax), batchMax)
@@ -75,7 +120,7 @@ async function check(request: ApiRequest, options: DecisionApiOptions): Promise<
     if (priority !== possible && !overload.admits(priority)) throw overloaded()
   }
   const evaluations = checks.map((one, at) =>
-    prepared(one, isBatch ? `checks[${at}].` : '', options),
+    prepared(isBatch ? `checks[${at}].` : '', () => options.evaluate(one, request, span)),
   )
   const results = await Promise.all(evaluations.map((evaluate) => evaluate()))
   return jsonResponse(200, JSON.stringify(isBatch ? { results } : results[0]))
@@ -110,9 +155,9 @@ function clientOf(address: string | undefined, ipv6Prefix: number): string {
   return ip === undefined ? 'unknown' : ipKey(ip, ipv6Prefix)
 }
 
-function prepared(one: Check, place: string, { evaluate }: DecisionApiOptions) {
+function prepared<T>(place: string, evaluate: () => T): T {
   try {
-    return evaluate(one)
+    return evaluate()
   } catch (error) {
     if (!(error instanceof ApiError)) throw error
     throw new ApiError(error.status, `${place}${error.message}`)

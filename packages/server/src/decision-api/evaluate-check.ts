@@ -7,25 +7,47 @@ import type { Enforcer } from '../limits/enforcer.ts'
 import { blockedOutcome, type RequestOutcome } from '../limits/outcome.ts'
 import { higher, PRIORITY_DEFAULT, type Priority } from '../limits/priority.ts'
 import type { Identity, RequestFacts } from '../limits/request-facts.ts'
+import { checkOutcome } from '../observability/tracing/check-outcome.ts'
+import type { TracedRequest, Within } from '../observability/tracing/tracing.ts'
 import type { Check, CheckResult } from './check-schema.ts'
 
 /** Receives the outcome of every check that charges, and the time that it took. */
-export type OutcomeListener = (outcome: RequestOutcome, tookMs: number) => void
+export type OutcomeListener = (
+  outcome: RequestOutcome | 'forbidden',
+  tookMs: number,
+  traceId: string | undefined,
+) => void
+
+/** The span of a sampled request. */
+export interface CheckSpan {
+  readonly span: TracedRequest
+  /** True if the counters are in a store outside of this process. */
+  readonly isShared: boolean
+}
 
 /** Throws if the check is invalid. Charges nothing until the returned function is called. */
 export function evaluateCheck(
   enforcer: Enforcer,
   check: Check,
   onOutcome?: OutcomeListener,
+  traced?: CheckSpan,
 ): () => Promise<CheckResult> {
   const evaluate = 'request' in check ? ofRequest(enforcer, check) : ofNames(enforcer, check)
   return async () => {
     const startMs = performance.now()
-    const found = await evaluate()
-    if (found === 'forbidden') return forbidden
-    if (!check.peek) onOutcome?.(found, performance.now() - startMs)
-    return resultOf(found)
+    const found = await (traced === undefined ? evaluate() : withSpan(traced, evaluate))
+    if (!check.peek) onOutcome?.(found, performance.now() - startMs, traced?.span.traceId)
+    return found === 'forbidden' ? forbidden : resultOf(found)
   }
+}
+
+/** Called with a function that calls around later charges, if the check is traced. */
+type Evaluate = (within?: Within) => MaybePromise<RequestOutcome | 'forbidden'>
+
+function withSpan({ span, isShared }: CheckSpan, evaluate: Evaluate) {
+  return span.check('decision_api', isShared, evaluate, (found) => {
+    return found === 'forbidden' ? { outcome: found, applied: [] } : checkOutcome(found)
+  })
 }
 
 /** The highest priority that a check can have by the limits and tiers of the policy. */
@@ -96,19 +118,19 @@ function ofNames(
 function ofRequest(
   enforcer: Enforcer,
   { request, cost, peek }: Extract<Check, { request: unknown }>,
-): () => MaybePromise<RequestOutcome | 'forbidden'> {
+): Evaluate {
   const facts = factsOf(request)
   if (request.ip !== undefined && facts.ip === undefined) {
     const shown = JSON.stringify(request.ip)
     throw new ApiError(400, `request.ip: ${shown} is not allowed; allowed: an IP address`)
   }
-  return () => {
+  return (within) => {
     const block = enforcer.addressBlock(facts.ip)
     if (block !== undefined) return blockedOutcome(block)
     const listed = enforcer.ipRule(facts.ip)
     if (listed === 'deny') return 'forbidden'
     const checked = { peek, isExempt: listed === 'allow', isAddressChecked: true }
-    return enforcer.evaluate(facts, { cost, ...checked })
+    return enforcer.evaluate(facts, { cost, ...checked, ...(within && { within }) })
   }
 }
 

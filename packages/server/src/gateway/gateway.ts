@@ -4,21 +4,26 @@
  */
 
 import { randomBytes } from 'node:crypto'
-import { hostname } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { Logger } from 'pino'
+import type { IdempotencyEvent, IdempotencyStore } from 'tidegate/idempotency'
 import type { ReadSecret } from '../config/secrets.ts'
 import type { FailedAttempts } from '../limits/failed-attempts.ts'
-import { LineBudget } from '../observability/line-budget.ts'
+import type { DecisionLog } from '../observability/decision-log.ts'
+import type { Digest } from '../observability/digests.ts'
+import type { LineBudget } from '../observability/line-budget.ts'
+import type { AccessLog } from '../observability/lines/access-log.ts'
 import type { DoorMetrics } from '../observability/metrics/door-metrics.ts'
 import type { GatewayMetrics } from '../observability/metrics/gateway-metrics.ts'
+import type { IdempotencyMetrics } from '../observability/metrics/idempotency-metrics.ts'
+import type { Tracing } from '../observability/tracing/tracing.ts'
+import type { RefusedConnection } from '../observability/traffic-events.ts'
 import type { Overload } from '../overload/overload.ts'
 import type { KeyTable } from '../policy/api-keys/key-table.ts'
 import type { AuthSection } from '../policy/schema/auth-section.ts'
 import type { CorsSection } from '../policy/schema/cors-section.ts'
+import type { IdempotencySection } from '../policy/schema/idempotency/idempotency-section.ts'
 import type { LimitSection } from '../policy/schema/limits-section.ts'
 import type { GatewaySection } from '../policy/schema/listener-section.ts'
-import type { LogSection } from '../policy/schema/log-section.ts'
 import type { RoutesSection } from '../policy/schema/routes-section.ts'
 import type { UpstreamsSection } from '../policy/schema/upstreams-section.ts'
 import { apiKeys } from './auth/api-keys.ts'
@@ -32,9 +37,12 @@ import { ReservedHeaders, reservedHeaders } from './reserved-headers.ts'
 import { authenticate } from './stages/authenticate.ts'
 import { cors } from './stages/cors.ts'
 import { forward } from './stages/forward.ts'
+import { idempotencyStages } from './stages/idempotency/idempotency.ts'
 import { ipLists } from './stages/ip-lists.ts'
 import { log } from './stages/log.ts'
 import { measure } from './stages/measure.ts'
+import { accessLog } from './stages/outer/access-log.ts'
+import { identify } from './stages/outer/request-id.ts'
 import { ownPaths } from './stages/own-paths.ts'
 import { boundPreflights, markPreflights } from './stages/preflights.ts'
 import { rateLimit } from './stages/rate-limit.ts'
@@ -44,6 +52,7 @@ import { route } from './stages/route.ts'
 import { shedStages } from './stages/shed.ts'
 import { transform } from './stages/transform.ts'
 import { refuseLoops } from './stages/via.ts'
+import { traced } from './tracing/trace.ts'
 import { clientFactory } from './upstreams/client-factory.ts'
 import { type OpenUpstream, openUpstreams } from './upstreams/open-upstreams.ts'
 import type { Target } from './upstreams/target.ts'
@@ -56,10 +65,9 @@ export interface GatewaySections {
   readonly upstreams: UpstreamsSection
   readonly routes: RoutesSection
   readonly cors?: CorsSection | undefined
-  readonly log: LogSection
-  readonly region?: string | undefined
   /** Only for the names of the header fields that limits read. */
   readonly limits?: readonly LimitSection[]
+  readonly idempotency?: IdempotencySection | undefined
 }
 
 export interface GatewayOptions {
@@ -71,14 +79,30 @@ export interface GatewayOptions {
   readonly failures: FailedAttempts
   /** The controller of this process, which measures the event loop elsewhere. */
   readonly overload: Overload
-  readonly logger: Logger
+  /** Logs requests. Its settings are applied elsewhere, because other doors share it. */
+  readonly decisions: DecisionLog
+  readonly accessLog?: AccessLog | undefined
+  /** Makes the digests of clients whose connections are refused. */
+  readonly digest: Digest
   /** Counts requests and decisions; without it, nothing is counted. */
-  readonly metrics?: { readonly gateway: GatewayMetrics; readonly door: DoorMetrics } | undefined
+  readonly metrics?: GatewayCounters | undefined
+  /** Opens the store of idempotency keys. Without it, their section has no effect. */
+  readonly openKeyStore?: (() => IdempotencyStore) | undefined
+  readonly onIdempotency?: ((event: IdempotencyEvent) => void) | undefined
+  /** Without it, trace context passes unread. */
+  readonly tracing?: Tracing | undefined
   readonly readSecret: ReadSecret
   /** File names in the sections are relative to it. */
   readonly folder: string
   /** The name in `Via`, which processes can share. Default: a random one. */
   readonly instance?: string | undefined
+}
+
+/** Where a gateway counts. */
+export interface GatewayCounters {
+  readonly gateway: GatewayMetrics
+  readonly door: DoorMetrics
+  readonly idempotency: IdempotencyMetrics
 }
 
 export interface RunningGateway {
@@ -128,7 +152,7 @@ class Gateway implements RunningGateway {
     this.#options = options
     this.#createClient = createClient
     this.#section = options.sections.gateway
-    this.#lines = new LineBudget(options.logger)
+    this.#lines = options.decisions.lines
     this.#instance = options.instance ?? newInstance()
     this.#compile(options.sections, options.keyTable)()
     const { tls } = this.#section
@@ -139,12 +163,23 @@ class Gateway implements RunningGateway {
       isUrgent: (request) => this.#isUrgent(request),
       onWait: (waitedMs) => options.overload.noteWait(waitedMs),
       reserved: () => this.#reserved,
-      onError: this.#lines.error,
+      onError: this.#onError,
       onRefused: (reason, client) => {
-        this.#lines.refusedConnection(reason, client)
+        if (this.#lines.mayWrite('warn')) this.#logRefused(reason, client)
         options.metrics?.gateway.refusedConnection(reason)
       },
     })
+  }
+
+  readonly #onError = (error: unknown, requestId?: string): void => {
+    const id = requestId === undefined ? undefined : { requestId }
+    this.#lines.emit('error', { type: 'gateway-error', error, ...id })
+  }
+
+  #logRefused(reason: RefusedConnection, client: string): void {
+    const { nodeId } = this.#lines
+    const digest = this.#options.digest(client)
+    this.#lines.emitCounted({ type: 'connection-refused', client: digest, reason, nodeId })
   }
 
   get connections(): number {
@@ -217,20 +252,21 @@ class Gateway implements RunningGateway {
     this.#retired.add(upstream)
     upstream
       .close()
-      .catch(this.#lines.error)
+      .catch(this.#onError)
       .finally(() => this.#retired.delete(upstream))
   }
 
   #compile(sections: GatewaySections, keyTable: KeyTable | undefined): () => void {
-    const { folder, policy, failures, overload, logger, readSecret, metrics } = this.#options
+    const { folder, policy, failures, overload, decisions, readSecret, metrics } = this.#options
+    const { tracing } = this.#options
     const { gateway, auth, routes } = sections
     const lines = this.#lines
-    const node = nodeId(sections.log)
     const via = gateway.via === 'auto' ? `tidegate-${this.#instance}` : gateway.via
     const authenticators = readAuth(auth, keyTable, folder, readSecret)
     checkRoutes(routes, sections.upstreams)
     const onTarget: UpstreamObserver = (upstream, target, event) => {
-      lines.target(upstream, target, event)
+      const { nodeId } = lines
+      lines.emit('warn', { type: 'target', upstream, target, change: event, nodeId })
       metrics?.gateway.target(upstream, event.type)
     }
     const upstreams = openUpstreams(
@@ -241,10 +277,22 @@ class Gateway implements RunningGateway {
     )
     const byName = new Map([...upstreams].map(([name, { upstream }]) => [name, upstream]))
     const { shed, shedByTier, isCritical } = shedStages({ overload, policy, routes })
+    const { keysBeforeLimits, keysAfterLimits, core } = idempotencyStages({
+      section: sections.idempotency,
+      openStore: this.#options.openKeyStore,
+      ipv6Prefix: gateway.ipv6Prefix,
+      readSecret,
+      observer: this.#options.onIdempotency,
+    })
     const refusedResponse = refusedResponses(gateway.headers, gateway.degradedHeaders)
+    const isOwn = ({ path }: GatewayRequest) =>
+      path === gateway.healthPath || path === gateway.readyPath
+    const { accessLog: requests } = this.#options
     const handler = pipeline([
-      ...(metrics === undefined ? [] : [measure(metrics.gateway)]),
-      log({ ...sections.log, logger, lines, nodeId: node, region: sections.region }),
+      ...(tracing === undefined ? [] : [traced(tracing)]),
+      ...(requests === undefined ? [] : [accessLog(requests, isOwn)]),
+      identify(gateway.requestId),
+      log(decisions, metrics && measure(metrics.gateway)),
       markPreflights(auth.apiKeys?.header ?? 'x-api-key'),
       cors(sections.cors, routes),
       refuseInvalid(),
@@ -255,20 +303,20 @@ class Gateway implements RunningGateway {
       boundPreflights(gateway.preflightsPerSecondMax),
       authenticate({ ...authenticators, failures, refusedResponse }),
       shedByTier,
+      keysBeforeLimits,
       rateLimit(policy, gateway, refusedResponse, metrics?.door),
+      keysAfterLimits,
       route(routes, byName),
       transform({ knowsKeys: auth.apiKeys !== undefined, via }),
       forward(),
     ])
-    const isOwn = ({ path }: GatewayRequest) =>
-      path === gateway.healthPath || path === gateway.readyPath
     const reserved = reservedHeaders(sections)
     return () => {
       this.#handler = handler
       this.#isUrgent = (request) => isOwn(request) || isCritical(request)
-      lines.use({ ...sections.log, nodeId: node })
       this.#reserved = reserved
       this.#upstreams = upstreams
+      metrics?.idempotency.follow(core && (() => core.inFlight))
     }
   }
 }
@@ -302,8 +350,4 @@ function readAuth(
     tokens: jwt && tokens(jwt, jwt.jwksFile && readText(jwt.jwksFile, folder)),
     certificate,
   }
-}
-
-function nodeId({ nodeId: id }: LogSection): string {
-  return id === 'auto' ? hostname() : id
 }

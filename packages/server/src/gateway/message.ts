@@ -30,6 +30,8 @@ export interface GatewayRequest extends RequestFacts {
   /** In bytes; undefined if there is no body or the client did not declare its length. */
   readonly bodyBytes: number | undefined
   readonly hasBody: boolean
+  /** Bytes of the body that have arrived and were asked for. */
+  readonly bodyBytesReceived: number
   /**
    * The body, to be asked for once. It resolves to all bytes of a small body, or to a larger body
    * once its beginning has arrived. Sends `100 Continue` if the client waits for that. Rejects if

@@ -4,18 +4,23 @@
  * has seen.
  */
 
+import { KEY_FIELD } from 'tidegate/idempotency'
 import type { AuthSection } from '../policy/schema/auth-section.ts'
+import type { IdempotencySection } from '../policy/schema/idempotency/idempotency-section.ts'
 import type {
   FallbackSection,
   LimitSection,
   MatchSection,
 } from '../policy/schema/limits-section.ts'
+import type { GatewaySection } from '../policy/schema/listener-section.ts'
 import type { RoutesSection } from '../policy/schema/routes-section.ts'
 
 export interface NamingSections {
   readonly auth: AuthSection
   readonly routes: RoutesSection
   readonly limits?: readonly LimitSection[]
+  readonly idempotency?: IdempotencySection | undefined
+  readonly gateway?: Pick<GatewaySection, 'requestId'>
 }
 
 export class ReservedHeaders {
@@ -53,14 +58,22 @@ export function plainName(name: string): string {
   return otherThanPlain.test(name) ? name.replaceAll(/[^0-9A-Za-z-]/g, '-') : name
 }
 
-export function reservedHeaders({ auth, routes, limits = [] }: NamingSections): ReservedHeaders {
+export function reservedHeaders(sections: NamingSections): ReservedHeaders {
+  const { auth, routes, limits = [], idempotency, gateway } = sections
   const changed = routes.flatMap(({ requestHeaders }) => [
     ...Object.keys(requestHeaders?.set ?? {}),
     ...(requestHeaders?.remove ?? []),
   ])
   const key = auth.apiKeys?.header ?? 'x-api-key'
-  const keys = [key, ...limits.flatMap(keysRead)]
-  return new ReservedHeaders([...keys, ...changed, ...limits.flatMap(namesRead)], keys)
+  const keys = [key, ...limits.flatMap(keysRead), ...sendersRead(idempotency)]
+  const own = gateway === undefined ? [] : [gateway.requestId.header]
+  return new ReservedHeaders([...keys, ...changed, ...own, ...limits.flatMap(namesRead)], keys)
+}
+
+/** The field of the key itself, and those that identify its sender. */
+function sendersRead(section: IdempotencySection | undefined): string[] {
+  if (section === undefined) return []
+  return [KEY_FIELD, ...keyed(section.scope), ...keyed(section.otherwise)]
 }
 
 function keysRead({ key, otherwise }: LimitSection): string[] {

@@ -2,6 +2,8 @@
 
 import type { ApiResponse } from './messages.ts'
 
+export const PROBLEM_TYPE = 'application/problem+json'
+
 /** A request that cannot be served; the message is for the client. */
 export class ApiError extends Error {
   readonly status: number
@@ -48,7 +50,7 @@ export function problemResponse(error: unknown): ApiResponse {
   const detail = isKnown ? error.message : 'The request could not be served.'
   return {
     status,
-    type: 'application/problem+json',
+    type: PROBLEM_TYPE,
     body: JSON.stringify({ title, status, detail, ...(isKnown && error.members) }),
     ...(isKnown && { headers: error.headers }),
   }

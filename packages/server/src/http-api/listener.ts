@@ -1,9 +1,10 @@
 /** A listener for HTTP with caps on everything that a client can send or hold open. */
 
-import { createServer, type RequestListener } from 'node:http'
+import { createServer, type Server as HttpServer, type RequestListener } from 'node:http'
 import { createServer as createTlsServer } from 'node:https'
-import type { AddressInfo } from 'node:net'
+import type { AddressInfo, Socket } from 'node:net'
 import { shareConnections } from './connection-shares.ts'
+import type { ConnectionSource } from './handed-connections.ts'
 
 export interface RunningListener {
   readonly address: { readonly host: string; readonly port: number }
@@ -41,6 +42,8 @@ export interface ListenOptions {
   readonly host: string
   readonly port: number
   readonly tls?: ListenerTls | undefined
+  /** Default: a socket of this process. */
+  readonly connections?: ConnectionSource | undefined
 }
 
 const bounds = {
@@ -52,7 +55,7 @@ const bounds = {
 
 export async function listen(
   handler: RequestListener,
-  { host, port, tls }: ListenOptions,
+  { host, port, tls, connections }: ListenOptions,
 ): Promise<RunningListener> {
   const onRequest: RequestListener = (request, response) => {
     // A client that disconnects in the middle of a response must not end the process.
@@ -66,6 +69,7 @@ export async function listen(
   server.timeout = IDLE_MS_MAX
   shareConnections(server, CONNECTIONS_MAX)
   server.on('clientError', (_, socket) => socket.destroy())
+  if (connections !== undefined) return listenThrough(connections, server, { host, port })
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject)
     server.listen({ host, port }, resolve)
@@ -82,6 +86,43 @@ export async function listen(
         })
         server.closeIdleConnections()
       }),
+  }
+}
+
+/** Serves connections that another process accepts. The server has no socket that it waits for. */
+async function listenThrough(
+  connections: ConnectionSource,
+  server: HttpServer,
+  place: { readonly host: string; readonly port: number },
+): Promise<RunningListener> {
+  const open = new Set<Socket>()
+  const drained = Promise.withResolvers<void>()
+  let isClosed = false
+  // With this event, the server begins to watch the timeouts of its requests.
+  server.emit('listening')
+  const address = await connections.listen(place, (socket) => {
+    open.add(socket)
+    socket.once('close', () => {
+      open.delete(socket)
+      if (isClosed && open.size === 0) drained.resolve()
+    })
+    server.emit('connection', socket)
+  })
+  return {
+    address,
+    async close() {
+      const late = Promise.withResolvers<void>()
+      const timer = setTimeout(() => {
+        for (const socket of open) socket.destroy()
+        late.resolve()
+      }, CLOSE_MS_MAX)
+      await Promise.race([connections.close(), late.promise])
+      isClosed = true
+      server.closeIdleConnections()
+      if (open.size > 0) await Promise.race([drained.promise, late.promise])
+      clearTimeout(timer)
+      server.close()
+    },
   }
 }
 

@@ -10,6 +10,8 @@ export interface ApiRequest {
   /** The parts of the path that the route names. */
   readonly params: Readonly<Record<string, string>>
   readonly headers: IncomingHttpHeaders
+  /** The id of the caller, or a new one. The response carries it. */
+  readonly requestId: string
   /** Undefined if the client has disconnected. */
   readonly remoteAddress: string | undefined
   readonly isEncrypted: boolean
@@ -23,8 +25,24 @@ export interface ApiResponse {
   readonly status: number
   readonly type: string
   /** An iterator yields the lines of a long page, which is sent in chunks. */
-  readonly body: string | Iterator<string>
+  readonly body: string | Buffer | Iterator<string> | StreamBody
   readonly headers?: Readonly<Record<string, string>>
+}
+
+/** A body without an end, such as one of server-sent events. */
+export interface StreamBody {
+  /** Called after the head was sent. The result is called once the client has disconnected. */
+  start(sink: StreamSink): () => void
+}
+
+export interface StreamSink {
+  write(text: string): void
+  /** Bytes that the client has not read yet. */
+  readonly waitingBytes: number
+  /** Ends the response. */
+  end(): void
+  /** Disconnects the client. */
+  cut(): void
 }
 
 export function textResponse(status: number, body: string): ApiResponse {

@@ -7,8 +7,9 @@ import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http
 import { TLSSocket } from 'node:tls'
 import type { MaybePromise } from 'tidegate'
 import { alternativeNames } from '../config/alternative-names.ts'
-import { ApiError, problemResponse } from './api-error.ts'
-import type { ApiRequest, ApiResponse } from './messages.ts'
+import { requestIdFrom } from '../observability/request-id.ts'
+import { ApiError, PROBLEM_TYPE, problemResponse } from './api-error.ts'
+import type { ApiRequest, ApiResponse, StreamBody } from './messages.ts'
 import { sendLines } from './send-lines.ts'
 
 /** A body in chunks that are smaller on average costs far more time than its bytes. */
@@ -49,9 +50,11 @@ export function router(options: RouterOptions): RequestListener {
     return guard === undefined ? next() : guard(request, next)
   }
   return (incoming, response) => {
-    answer(requestOf(incoming)).then(
-      (found) => send(incoming, response, found),
-      (error: unknown) => send(incoming, response, failed(error)),
+    const request = requestOf(incoming)
+    const { requestId } = request
+    answer(request).then(
+      (found) => send(incoming, response, found, requestId),
+      (error: unknown) => send(incoming, response, failed(error), requestId),
     )
   }
 }
@@ -103,6 +106,7 @@ function requestOf(incoming: IncomingMessage): ApiRequest {
     query: new URLSearchParams(queryAt < 0 ? '' : url.slice(queryAt)),
     params: noParams,
     headers,
+    requestId: requestIdFrom(headers['x-request-id']),
     remoteAddress: socket.remoteAddress,
     isEncrypted: socket instanceof TLSSocket,
     certificateNames: socket instanceof TLSSocket ? verifiedNames(socket) : [],
@@ -145,13 +149,43 @@ function textOf(incoming: IncomingMessage, bytesMax: number): Promise<string> {
   })
 }
 
-function send(incoming: IncomingMessage, response: ServerResponse, found: ApiResponse): void {
+function send(
+  incoming: IncomingMessage,
+  response: ServerResponse,
+  found: ApiResponse,
+  requestId: string,
+): void {
   if (response.headersSent) return
   const { status, type, body, headers } = found
   // The rest of a body that was not read would be taken for the next request.
   if (!incoming.complete) response.setHeader('connection', 'close')
-  const own = { 'content-type': type, 'x-content-type-options': 'nosniff' }
+  const own = {
+    'content-type': type,
+    'x-content-type-options': 'nosniff',
+    'x-request-id': requestId,
+  }
   response.writeHead(status, { ...headers, ...own })
-  if (typeof body === 'string') response.end(body)
+  if (typeof body === 'string') response.end(type === PROBLEM_TYPE ? marked(body, requestId) : body)
+  else if (Buffer.isBuffer(body)) response.end(body)
+  else if ('start' in body) sendStream(response, body)
   else sendLines(response, body)
+}
+
+/** Adds the id to problem details, which clients report and log. */
+function marked(problem: string, requestId: string): string {
+  return `${problem.slice(0, -1)},"request_id":"${requestId}"}`
+}
+
+function sendStream(response: ServerResponse, body: StreamBody): void {
+  const onClose = body.start({
+    write: (text) => void response.write(text),
+    get waitingBytes() {
+      return response.writableLength
+    },
+    end: () => void response.end(),
+    cut: () => response.destroy(),
+  })
+  // The client may have disconnected already.
+  if (response.destroyed) onClose()
+  else response.once('close', onClose)
 }

@@ -6,7 +6,6 @@
 import type { Decision, Limit, Store } from 'tidegate'
 import type { PlannedCharge } from './charging/charge-plan.ts'
 import type { LimitChange } from './limit-settings.ts'
-import { keyHash } from './outcome.ts'
 
 /** The limits of a service as operators name them. Each front end has its own names. */
 export interface OperatedLimits {
@@ -23,6 +22,8 @@ export interface OperatedLimits {
 export interface CounterAsked {
   readonly limit: string
   readonly key: readonly string[]
+  /** The kind of a fallback key, as the policy writes it. Default: the first kind of the limit. */
+  readonly kind?: string | undefined
   /** The parts of the outer key, if the limit lies within another. */
   readonly within?: readonly string[] | undefined
   /** Default: the default tier. */
@@ -39,8 +40,6 @@ export interface FoundCounter {
 
 export interface CounterState {
   readonly limit: string
-  /** The digest of the key in logs. */
-  readonly keyHash: string
   readonly numbers: Limit
   readonly used: number
   readonly left: number
@@ -81,7 +80,6 @@ function stateOf(
   const used = Math.max(0, most - remaining)
   return {
     limit,
-    keyHash: keyHash(charge.key),
     numbers: charge.limit,
     used,
     left: remaining,

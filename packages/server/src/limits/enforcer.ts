@@ -79,6 +79,8 @@ export interface RequestCheck {
   readonly isExempt?: boolean
   /** True if the caller has asked for the block of the address. */
   readonly isAddressChecked?: boolean
+  /** Called around a charge that had to wait for a tier, so that it can be traced. */
+  readonly within?: <T>(charge: () => T) => T
 }
 
 /** Identifies the counters that an operator reads or changes. */
@@ -206,7 +208,9 @@ class LimitEnforcer implements Enforcer {
   evaluate(facts: RequestFacts, asked = asDeclared): MaybePromise<RequestOutcome> {
     const plan = this.plan(facts, asked)
     if (!(plan instanceof Promise)) return this.#evaluate(plan, asked)
-    return plan.then((found) => this.#evaluate(found, asked))
+    const { within } = asked
+    if (within === undefined) return plan.then((found) => this.#evaluate(found, asked))
+    return plan.then((found) => within(() => this.#evaluate(found, asked)))
   }
 
   plan(facts: RequestFacts, asked = asDeclared): MaybePromise<RequestPlan> {

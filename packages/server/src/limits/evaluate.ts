@@ -9,7 +9,7 @@ import type { ChargeGroups } from './charging/charge-group.ts'
 import type { ChargeListener, PlannedCharge } from './charging/charge-plan.ts'
 import { type OpenSlot, openSlots, release } from './charging/open-slots.ts'
 import type { PolicyObserver } from './limits-observer.ts'
-import { enforcedOutcome, keyHash, type RequestOutcome, unlimited } from './outcome.ts'
+import { enforcedOutcome, type RequestOutcome, unlimited } from './outcome.ts'
 
 export interface EvaluateContext {
   readonly groups: ChargeGroups
@@ -45,7 +45,7 @@ function outcomeOf(
 ): RequestOutcome {
   if (mode === 'all') report(enforced, decisions, context)
   const { outcome, evaluation, refusedBy } = enforcedOutcome(enforced, decisions)
-  const keys = () => [...enforced, ...shadows].map(hashed)
+  const keys = () => [...enforced, ...shadows].map(named)
   if (outcome !== 'admitted') return { ...unlimited, outcome, evaluation, refusedBy, keys }
   const { shadowed, shadowing } = watch(shadows, context, mode)
   const hasSlots = mode === 'all' && (enforced.some(isSlot) || shadows.some(isSlot))
@@ -132,6 +132,6 @@ function giveBack({ charge, store }: HeldSlot): void {
   if (done instanceof Promise) done.catch(() => undefined)
 }
 
-function hashed({ name, key }: PlannedCharge) {
-  return { limit: name, keyHash: keyHash(key) }
+function named({ name, key }: PlannedCharge) {
+  return { limit: name, key }
 }

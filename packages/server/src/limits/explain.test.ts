@@ -102,11 +102,9 @@ describe('an explanation', () => {
             const fresh = createEnforcer(policyOf(policy), { store: memoryStore() })
             const verdict = fresh.evaluate(factsOf(facts))
             if (verdict instanceof Promise) throw new Error('nothing has to be fetched')
-            const asked = verdict.keys().map(({ limit, keyHash }) => [limit, keyHash.length])
+            const asked = verdict.keys().map(({ limit }) => limit)
             const applied = explain(facts).explanation.limits.filter(({ applies }) => applies)
-            expect(asked.map(([name]) => name).sort()).toEqual(
-              applied.map(({ name }) => name).sort(),
-            )
+            expect(asked.sort()).toEqual(applied.map(({ name }) => name).sort())
           }
         }
       }

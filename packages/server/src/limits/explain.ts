@@ -4,12 +4,12 @@ import type { Limit } from 'tidegate'
 import type { LimitSet } from './compile/limit-set.ts'
 import { noOverrides, type Overrides } from './compile/overrides.ts'
 import type { RequestLimit } from './compile/request-limit.ts'
-import { type KeyAlternative, readKey } from './key-plan.ts'
+import { readKey } from './key-plan.ts'
+import { keyPartsOf } from './key-text.ts'
 import type { LimitMode } from './limit-settings.ts'
 import type { LiveBlock, SwitchState } from './live/live-entries.ts'
 import type { LiveRules } from './live/live-rules.ts'
 import type { IpRule } from './match/ip-lists.ts'
-import { keyHash } from './outcome.ts'
 import type { RequestFacts } from './request-facts.ts'
 
 /** The origins of a limit's numbers, from the one that wins to the one that loses. */
@@ -63,8 +63,6 @@ interface AppliedExplanation {
   readonly key: string
   /** The parts of the key, in the order of `keyKind`; long ones as digests. */
   readonly keyParts: readonly string[]
-  /** The digest of the key in logs. */
-  readonly keyHash: string
   /** The parts of the outer key, if the limit lies within another. */
   readonly within: readonly string[] | undefined
   readonly cost: number
@@ -165,8 +163,7 @@ function explainLimit(
     applies: true,
     keyKind: found.label,
     key,
-    keyParts: partsOf(key, found),
-    keyHash: keyHash(key),
+    keyParts: keyPartsOf(key, found),
     within: root === undefined ? undefined : outerParts(root, facts, tier),
     cost: limit.settings.algorithm === 'concurrency' ? 1 : limit.costOf(facts),
     ...numbersOf(limit, key, tier, live, documented),
@@ -185,25 +182,9 @@ function outerParts(
 ): readonly string[] | undefined {
   for (const alternative of key.alternatives) {
     const text = alternative.read(facts, tier, '')
-    if (text !== undefined) return partsOf(text, alternative)
+    if (text !== undefined) return keyPartsOf(text, alternative)
   }
   return undefined
-}
-
-/** Removes the mark of a fallback and the lengths of parts, which key-plan.ts adds. */
-function partsOf(key: string, { parts }: KeyAlternative): readonly string[] {
-  const text = key.replace(/^~\d+:/, '')
-  if (parts === 1) return [text]
-  const values: string[] = []
-  let at = 0
-  while (at < text.length) {
-    const colonAt = text.indexOf(':', at)
-    const length = Number(text.slice(at, colonAt))
-    if (colonAt < 0 || !Number.isSafeInteger(length)) return [text]
-    values.push(text.slice(colonAt + 1, colonAt + 1 + length))
-    at = colonAt + 1 + length
-  }
-  return values.length === parts ? values : [text]
 }
 
 function numbersOf(

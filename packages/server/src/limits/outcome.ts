@@ -1,6 +1,5 @@
 /** The outcome of one request: plain values, which each front end turns into a response. */
 
-import { createHash } from 'node:crypto'
 import {
   type AppliedLimit,
   type Charge,
@@ -33,8 +32,8 @@ export interface RequestOutcome {
   readonly refusedBy: string | undefined
   /** The block that refused. */
   readonly block?: LiveBlock | undefined
-  /** Every limit that was evaluated, with a digest of its key, for logs. */
-  keys(): ReadonlyArray<{ readonly limit: string; readonly keyHash: string }>
+  /** Every limit that was evaluated, with its key. Logs have a keyed digest of it. */
+  keys(): ReadonlyArray<{ readonly limit: string; readonly key: string }>
   /** Call it when a request that holds slots has ended. Further calls do nothing. */
   readonly release: (() => void) | undefined
 }
@@ -94,9 +93,4 @@ function refuser(applied: readonly AppliedLimit[]): string | undefined {
     if (found === undefined || one.decision.retryAfterMs > found.decision.retryAfterMs) found = one
   }
   return found?.name
-}
-
-/** 64 bits are enough to distinguish the keys in a log without revealing them. */
-export function keyHash(key: string): string {
-  return createHash('sha256').update(key, 'utf16le').digest('hex').slice(0, 16)
 }

@@ -19,9 +19,9 @@ export class PolicyLimits implements OperatedLimits {
 
   findCounter(asked: CounterAsked): FoundCounter | string {
     const { limits, tiers, overrides } = this.#rules
-    const limit = this.#limitOf(asked.limit, asked.key)
+    const limit = this.#limitOf(asked.limit, asked.key, asked.kind)
     if (typeof limit === 'string') return limit
-    const key = liveKey(limit, asked.key) ?? ''
+    const key = liveKey(limit, asked.key, asked.kind) ?? ''
     const { tier = tiers?.default ?? '' } = asked
     if (tier !== '' && tiers?.names.includes(tier) !== true) {
       const allowed = tiers === undefined ? 'the policy has none' : tiers.names.join(', ')
@@ -61,11 +61,16 @@ export class PolicyLimits implements OperatedLimits {
     }
   }
 
-  #limitOf(name: string, key: readonly string[]): RequestLimit | string {
+  #limitOf(name: string, key: readonly string[], kind?: string): RequestLimit | string {
     const limit = this.#rules.limits.byName.get(name)
     if (limit === undefined) return `limit: no limit of the policy is named ${JSON.stringify(name)}`
-    if (liveKey(limit, key) !== undefined) return limit
-    const [first] = limit.key.alternatives
-    return `key: ${name} is counted by ${first?.label}, so it needs ${first?.parts} texts`
+    if (liveKey(limit, key, kind) !== undefined) return limit
+    const { alternatives } = limit.key
+    const labels = alternatives.map(({ label }) => label)
+    if (kind !== undefined && !labels.includes(kind)) {
+      return `kind: ${JSON.stringify(kind)} is not one of ${name}; allowed: ${labels.join(', ')}`
+    }
+    const named = alternatives[kind === undefined ? 0 : labels.indexOf(kind)]
+    return `key: ${name} is counted by ${named?.label}, so it needs ${named?.parts} texts`
   }
 }

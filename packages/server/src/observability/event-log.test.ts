@@ -1,8 +1,9 @@
 import { Writable } from 'node:stream'
 import { TidegateError } from 'tidegate'
 import { describe, expect, test } from 'vitest'
-import { type LogLevel, logEvents } from './event-log.ts'
+import { logEvents } from './event-log.ts'
 import { type ServiceEvent, ServiceEvents } from './events.ts'
+import type { LogLevel } from './log-level.ts'
 import { jsonLines, jsonLogger, messageLines } from './logger.ts'
 
 function textLog(level: LogLevel = 'debug', format: 'text' | 'json' = 'text') {

@@ -1,39 +1,28 @@
 /**
  * Turns the events of a service into lines of its log. Events that repeat are throttled, and texts
- * from outside have their secrets masked. Decisions are not logged here: the gateway's log stage
- * has its own bound on those.
+ * from outside have their secrets masked. Events of requests have their bound where they are
+ * emitted. `docs/logs.md` lists all lines; a test compares it with this code.
  */
 
 import type { LimiterEvent } from 'tidegate'
 import { maskSecrets } from '../config/mask-secrets.ts'
 import type { Emit, ServiceEvent } from './events.ts'
+import { type LogLine, line, type WriteLine } from './log-line.ts'
 import { throttle, throttleByKind } from './throttle.ts'
-
-export const logLevels = ['debug', 'info', 'warn', 'error'] as const
-
-export type LogLevel = (typeof logLevels)[number]
-
-export interface LogLine {
-  readonly level: LogLevel
-  /** Such as `store.breaker`. */
-  readonly event: string
-  readonly fields: Readonly<Record<string, unknown>>
-  /** The line for people; without it, `event` and `fields` are the line. */
-  readonly text?: string
-}
-
-export type WriteLine = (line: LogLine) => void
+import { trafficLine } from './traffic-lines.ts'
 
 export function logEvents(write: WriteLine): Emit {
   const mayReport = {
     connection: throttle(),
     limits: throttle(),
     misconfigured: throttleByKind(),
+    idempotency: throttleByKind(),
   }
   return (event) => {
     if (event.type === 'store-connection' && !mayReport.connection()) return
     if ((event.type === 'tier-unknown' || event.type === 'shadow-failed') && !mayReport.limits())
       return
+    if (event.type === 'idempotency' && !mayReport.idempotency(event.problem)) return
     if (event.type === 'store' && event.event.type === 'misconfigured') {
       if (!mayReport.misconfigured(event.event.error.message)) return
     }
@@ -54,6 +43,8 @@ function linesOf(event: ServiceEvent): readonly LogLine[] {
       const { reason, detail } = event
       return [line('warn', 'policy.tier_unknown', { reason, detail: maskSecrets(detail) })]
     }
+    case 'idempotency':
+      return [keyLine(event)]
     case 'shadow-failed':
       return [line('warn', 'policy.shadow_failed', { limit: event.limit })]
     case 'process-warning':
@@ -63,6 +54,13 @@ function linesOf(event: ServiceEvent): readonly LogLine[] {
     case 'overloaded':
     case 'overload-ended':
       return [overloadLine(event)]
+    case 'trace-export':
+      return [exportLine(event)]
+    case 'region-link': {
+      const { region, isUp, problem } = event
+      if (isUp) return [line('info', 'region.up', { region })]
+      return [line('warn', 'region.down', { region, reason: maskSecrets(problem ?? '') })]
+    }
     case 'control-contact':
       return [contactLine(event)]
     case 'control-note': {
@@ -73,8 +71,14 @@ function linesOf(event: ServiceEvent): readonly LogLine[] {
       return [line('info', 'audit', { record: event.record })]
     case 'live-entries':
       return [entriesLine(event)]
-    default:
+    case 'setting-ignored':
+      return [{ level: 'warn', event: 'setting.ignored', fields: {}, text: event.text }]
+    case 'config-applied':
+    case 'config-refused':
+    case 'config-needs-restart':
       return configLines(event)
+    default:
+      return [trafficLine(event)]
   }
 }
 
@@ -84,8 +88,8 @@ function entriesLine(event: Extract<ServiceEvent, { type: 'live-entries' }>): Lo
   return line(level, 'control.entries', { overrides, blocks, problems })
 }
 
-function line(level: LogLevel, event: string, fields: LogLine['fields']): LogLine {
-  return { level, event, fields }
+function keyLine({ problem, reason }: Extract<ServiceEvent, { type: 'idempotency' }>): LogLine {
+  return line('warn', `idempotency.${problem}`, { reason: maskSecrets(reason) })
 }
 
 function named(store: string): object {
@@ -143,6 +147,17 @@ function overloadLine(
   const delay = `the event loop is ${delayMs} ms late`
   const text = `overloaded, requests are refused: ${delay}, ${requests} requests in flight`
   return { level: 'warn', event: 'overload.began', fields, text }
+}
+
+function exportLine({ url, problem }: Extract<ServiceEvent, { type: 'trace-export' }>): LogLine {
+  const place = maskSecrets(url)
+  if (problem === undefined) {
+    const text = `spans are exported again to ${place}`
+    return { level: 'info', event: 'traces.exported', fields: { place }, text }
+  }
+  const reason = maskSecrets(problem)
+  const text = `spans cannot be exported to ${place} and are dropped: ${reason}`
+  return { level: 'warn', event: 'traces.dropped', fields: { place, reason }, text }
 }
 
 function contactLine({

@@ -1,9 +1,11 @@
 /**
  * Everything that a service reports about itself, as one stream. The composition root makes the
- * emitter and hands it to all parts; logs subscribe to it, and metrics can.
+ * emitter and hands it to all parts; logs subscribe to it, and metrics can. Requests that get no
+ * line, which are most, emit nothing.
  */
 
 import type { LimiterEvent } from 'tidegate'
+import type { LogEvent, TrafficEvent } from './traffic-events.ts'
 
 export type ServiceEvent =
   | StoreEvent
@@ -11,8 +13,16 @@ export type ServiceEvent =
   | OverloadEvent
   | ConfigEvent
   | ControlEvent
+  | KeyEvent
+  | RegionEvent
+  | TrafficEvent
+  | LogEvent
+  /** A setting has no effect. */
+  | { readonly type: 'setting-ignored'; readonly text: string }
   /** A failure that should not happen, and that did not stop the service. */
   | { readonly type: 'error'; readonly error: unknown }
+  /** Spans cannot be exported, or can again: then there is no problem. */
+  | { readonly type: 'trace-export'; readonly url: string; readonly problem: string | undefined }
   /** A warning of the process, such as one of the library about an outage. */
   | { readonly type: 'process-warning'; readonly code: string; readonly reason: string }
 
@@ -74,6 +84,21 @@ export type ControlEvent =
       readonly blocks: number
       readonly problems: readonly string[]
     }
+
+/** The store of idempotency keys has failed, or an owner of a key was replaced. */
+export interface KeyEvent {
+  readonly type: 'idempotency'
+  readonly problem: 'unavailable' | 'unprotected' | 'unsaved' | 'superseded'
+  readonly reason: string
+}
+
+/** Another region answers, or no longer: then there is a problem. */
+export interface RegionEvent {
+  readonly type: 'region-link'
+  readonly region: string
+  readonly isUp: boolean
+  readonly problem: string | undefined
+}
 
 /** Called in the middle of a decision: it is quick, and does not throw. */
 export type Emit = (event: ServiceEvent) => void

@@ -1,24 +1,32 @@
-import { Writable } from 'node:stream'
 import { expect, test, vi } from 'vitest'
+import type { ServiceEvent } from './events.ts'
 import { LineBudget } from './line-budget.ts'
-import { jsonLogger } from './logger.ts'
 
-test('lines of errors and refused connections share one bound per second', () => {
+const nodeId = 'a'
+const refused = { type: 'connection-refused', client: 'x', reason: 'heldOff', nodeId } as const
+
+test('all lines of clients share one bound per second', () => {
   vi.useFakeTimers()
-  const events: string[] = []
-  const write = (chunk: unknown, _encoding: string, done: () => void) => {
-    events.push(JSON.parse(String(chunk)).event)
-    done()
-  }
-  const lines = new LineBudget(jsonLogger('info', new Writable({ write })))
-  lines.use({ linesPerSecondMax: 2, nodeId: 'a' })
-  lines.error(new Error('one'))
-  lines.refusedConnection('connectionsMax', '192.0.2.1')
-  lines.error(new Error('two'))
-  expect(lines.mayWrite()).toBe(false)
-  expect(events).toEqual(['gateway.error', 'connection.refused'])
+  const events: ServiceEvent[] = []
+  const lines = new LineBudget((event) => void events.push(event))
+  lines.use({ level: 'info', linesPerSecondMax: 2, nodeId })
+  lines.emit('error', { type: 'gateway-error', error: new Error('one') })
+  lines.emit('warn', refused)
+  lines.emit('error', { type: 'gateway-error', error: new Error('two') })
+  expect(lines.mayWrite('warn')).toBe(false)
+  const types = () => events.map(({ type }) => type)
+  expect(types()).toEqual(['gateway-error', 'connection-refused'])
   vi.advanceTimersByTime(1_000)
-  expect(events).toEqual(['gateway.error', 'connection.refused', 'log.left_out'])
-  expect(lines.mayWrite()).toBe(true)
+  expect(types()).toEqual(['gateway-error', 'connection-refused', 'lines-left-out'])
+  expect(events.at(-1)).toEqual({ type: 'lines-left-out', count: 2, nodeId })
+  expect([lines.mayWrite('warn'), lines.leftOut]).toEqual([true, 2])
   vi.useRealTimers()
+})
+
+test('a level that is not logged neither writes nor counts', () => {
+  const events: ServiceEvent[] = []
+  const lines = new LineBudget((event) => void events.push(event))
+  lines.use({ level: 'error', linesPerSecondMax: 1, nodeId })
+  lines.emit('warn', refused)
+  expect([lines.mayWrite('info'), lines.leftOut, events]).toEqual([false, 0, []])
 })

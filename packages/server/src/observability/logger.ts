@@ -1,7 +1,8 @@
 /** The log of a service: JSON lines by pino, or lines of text for people. */
 
 import pino, { type DestinationStream, type Logger } from 'pino'
-import { type LogLevel, logLevels, type WriteLine } from './event-log.ts'
+import { isLogged, type LogLevel } from './log-level.ts'
+import { asciiJson, asciiText, type WriteLine } from './log-line.ts'
 
 /** One JSON object per line, with the time and the level as text. */
 export function jsonLogger(
@@ -14,6 +15,7 @@ export function jsonLogger(
       base: null,
       timestamp: () => `,"ts":"${new Date().toISOString()}"`,
       formatters: { level: (label) => ({ level: label }) },
+      hooks: { streamWrite: asciiJson },
     },
     destination,
   )
@@ -39,13 +41,13 @@ export interface TextLogOptions {
 /** Writes lines in the formats of envoyproxy/ratelimit: text, or JSON with a `message`. */
 export function messageLines({ level: least, format, name, write }: TextLogOptions): WriteLine {
   return ({ level, event, fields, text }) => {
-    if (logLevels.indexOf(level) < logLevels.indexOf(least)) return
+    if (!isLogged(level, least)) return
     const message = text ?? `${event}${pairsOf(fields)}`
     const ts = new Date().toISOString()
     const line =
       format === 'json'
-        ? JSON.stringify({ level, ts, event, ...fields, message })
-        : `${name}: ${message}`
+        ? asciiJson(JSON.stringify({ level, ts, event, ...fields, message }))
+        : `${name}: ${asciiText(message)}`
     write(`${line}\n`)
   }
 }

@@ -28,12 +28,13 @@ export function namedFiles({ auth, gateway, upstreams }: PolicyDocument): readon
 
 /** Returns one line for each file that cannot be used. Relative names begin at `folder`. */
 export function namedFileProblems(document: PolicyDocument, folder: string): readonly string[] {
-  const { auth, gateway, upstreams, store, rateLimitService, admin } = document
+  const { auth, gateway, upstreams, store, rateLimitService, admin, regions } = document
   return [
     ...jwksProblems(auth.jwt?.jwksFile, folder),
     ...tlsProblems('gateway.tls', listenerFiles(gateway.tls), folder),
     ...tlsProblems('admin.tls', listenerFiles(admin?.tls), folder),
     ...tlsProblems('rateLimitService.tls', listenerFiles(rateLimitService?.tls), folder),
+    ...tlsProblems('regions.link', regions?.link ?? {}, folder),
     ...Object.entries(upstreams).flatMap(([name, { tls }]) =>
       tlsProblems(`upstreams.${name}.tls`, tls ?? {}, folder),
     ),

@@ -3,7 +3,6 @@
  * nothing is served, in a worker for each text, or in a worker that is kept.
  */
 
-import { setTimeout as sleep } from 'node:timers/promises'
 import { KeptWorker, parseInWorker, workerBeside } from '../config/parse-in-worker.ts'
 import type { KeyFile, KeyFileResult } from './api-keys/key-file.ts'
 import { type PolicyProblem, problemAt } from './problems/policy-problem.ts'
@@ -64,10 +63,7 @@ const kept = new KeptWorker(workerModule)
  * has parsed a policy, or after `timeoutMs`.
  */
 export async function warmUpParser(timeoutMs: number): Promise<void> {
-  const timeout = new AbortController()
-  const parsed = inKept(firstOrder, TEXT_MS_MAX).finally(() => timeout.abort())
-  const tooLong = sleep(timeoutMs, undefined, { signal: timeout.signal }).catch(() => undefined)
-  await Promise.race([parsed, tooLong])
+  await kept.ready(firstOrder, timeoutMs)
 }
 
 /** Takes the way of a published policy. The first use of the schema takes a tenth of a second. */

@@ -9,6 +9,7 @@ import {
   type PolicyIssue,
   type PolicyPath,
 } from './problems/policy-problem.ts'
+import { regionIssues } from './regions/region-rules.ts'
 import type { KeyPart, LimitChange, LimitSection } from './schema/limits-section.ts'
 import type { PolicyDocument } from './schema/policy-schema.ts'
 
@@ -21,6 +22,7 @@ const rules: ReadonlyArray<readonly [Rule, ReadonlyArray<keyof PolicyDocument>]>
   [allLimitIssues, ['limits', 'tiers', 'region']],
   [withinIssues, ['limits']],
   [overrideIssues, ['limits', 'overrides']],
+  [regionIssues, ['region', 'regions', 'store', 'limits']],
 ]
 
 /** Skips rules about sections that are `broken`: their problems could be wrong. */

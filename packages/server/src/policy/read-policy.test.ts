@@ -123,6 +123,10 @@ describe('a mistake in a choice is told with what is allowed and what was meant:
       'store.password.enw: is not known; did you mean env?',
     ],
     [
+      'store: { addresses: ["localhost:6379"] }\nlimits: []\n',
+      'with mode memory, none; Redis needs mode standalone, sentinel or cluster',
+    ],
+    [
       'gateway: { trustProxy: yes }\nlimits: []\n',
       '"yes" is not allowed; allowed: a list such as [10.0.0.0/8], or the number of proxies',
     ],

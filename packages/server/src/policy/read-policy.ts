@@ -13,7 +13,7 @@ import {
   problemAt,
 } from './problems/policy-problem.ts'
 import { schemaIssues } from './problems/schema-issues.ts'
-import { nameIssues, sectionIssues } from './remote-policy.ts'
+import { mergedPolicy, nameIssues, sectionIssues } from './remote-policy.ts'
 import { type PolicyDocument, policySchema } from './schema/policy-schema.ts'
 
 export type PolicyResult =
@@ -56,8 +56,8 @@ export function readRemotePolicy(local: PolicyText, remote: PolicyText): PolicyR
       return { ok: false, problems: [problem] }
     }
     const base = parseYaml(local.text)
-    const merged = { ...objectOf(base.ok ? base.value : {}), ...objectOf(yaml.value) }
     const outside = objectOf(yaml.value)
+    const merged = mergedPolicy(objectOf(base.ok ? base.value : {}), outside)
     const lack = [...missingLimits(yaml.value ?? {}), ...sectionIssues(outside)]
     const { file } = remote
     const read = result(merged, file, (issue) => yaml.positionOf(issue), lack)

@@ -4,9 +4,10 @@ import { remoteSections } from './remote-policy.ts'
 import { policyJsonSchema, type SchemaNode } from './schema/json-schema.ts'
 import { policySchema } from './schema/policy-schema.ts'
 
-const local = (allow: object) => ({
+const local = (allow: object, more: object = {}) => ({
   file: 'tidegate.yaml',
   text: JSON.stringify({
+    ...more,
     upstreams: { api: { targets: ['http://127.0.0.1:1'] } },
     control: { etcd: { endpoints: ['http://127.0.0.1:2379'] }, allow },
     limits: [],
@@ -23,7 +24,7 @@ test('sections with listeners, stores, certificates or secrets stay in the local
   const sections = Object.keys(policySchema.shape)
   const kept = sections.filter((section) => !remoteSections.some((known) => known === section))
   expect(kept).toEqual([
-    ...['region', 'store', 'gateway', 'auth', 'upstreams'],
+    ...['region', 'regions', 'store', 'gateway', 'auth', 'upstreams', 'digests'],
     ...['decisionApi', 'rateLimitService', 'admin', 'control'],
   ])
   for (const section of kept) {
@@ -31,11 +32,25 @@ test('sections with listeners, stores, certificates or secrets stay in the local
   }
 })
 
+test('idempotency keys can be published, and their encryption key stays in the local file', () => {
+  const encryptionKey = { env: 'KEPT' }
+  const own = local({}, { idempotency: { required: true, encryptionKey } })
+  const published = { limits: [], idempotency: { ttl: '2h' } }
+  const read = readRemotePolicy(own, { file: 'version 1', text: JSON.stringify(published) })
+  const section = read.ok ? read.document.idempotency : undefined
+  expect(section).toMatchObject({ ttl: 7_200_000, required: false, encryptionKey })
+  for (const secret of [{ env: 'HOME' }, { file: '/etc/passwd' }, null]) {
+    const problems = problemsOf({ idempotency: { encryptionKey: secret } })
+    expect(problems).toContain('idempotency.encryptionKey: cannot be published')
+  }
+})
+
 test('only the look-up of tiers can name a file, a variable or a URL in a published policy', () => {
   const { properties = {} } = policyJsonSchema()
   const named = remoteSections.flatMap((section) => fieldsOf(properties[section], section))
   const isPlace = /\.(files?|urls?|uri|env|ca|cert|\w*File|jwks\w*|secret|password|token|targets)$/
-  const places = named.filter((field) => isPlace.test(field))
+  const refused = /^idempotency\.encryptionKey\./
+  const places = named.filter((field) => isPlace.test(field) && !refused.test(field))
   expect(new Set(places)).toEqual(new Set(['tiers.lookup.file', 'tiers.lookup.url']))
 })
 

@@ -16,18 +16,44 @@ export const remoteSections = [
   'tiers',
   'limits',
   'overrides',
+  'idempotency',
   'log',
 ] as const
 
-/** Returns one issue for each section that has to stay in the local file. */
+/** The local policy with the published sections, and with the local secrets of those. */
+export function mergedPolicy(local: object, remote: object): object {
+  const merged: { idempotency?: unknown } = { ...local, ...remote }
+  const { encryptionKey } = sectionOf(local, 'idempotency')
+  if (encryptionKey !== undefined && isObject(merged.idempotency)) {
+    merged.idempotency = { ...merged.idempotency, encryptionKey }
+  }
+  return merged
+}
+
+/** Returns one issue for each section that has to stay in the local file, and for each secret. */
 export function sectionIssues(value: object): PolicyIssue[] {
   const allowed = remoteSections.join(', ')
-  return Object.keys(value)
+  const secrets: PolicyIssue[] = []
+  if (sectionOf(value, 'idempotency').encryptionKey !== undefined) {
+    const text = 'cannot be published, because it names a secret; it stays in the local file'
+    secrets.push({ path: ['idempotency', 'encryptionKey'], isAboutKey: true, text })
+  }
+  const sections = Object.keys(value)
     .filter((section) => !remoteSections.some((known) => known === section))
     .map((section) => {
       const text = `cannot be published, it stays in the local file; allowed: ${allowed}`
       return { path: [section], isAboutKey: true, text }
     })
+  return [...sections, ...secrets]
+}
+
+function sectionOf(policy: object, name: string): Readonly<Record<string, unknown>> {
+  const section: unknown = Reflect.get(policy, name)
+  return isObject(section) ? section : {}
+}
+
+function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
 /** Returns one issue for each file and URL that the local file has not allowed by name. */

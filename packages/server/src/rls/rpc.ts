@@ -9,6 +9,9 @@ export interface RpcCall {
   readonly path: string
   /** The header `grpc-timeout` as received, or an empty text. */
   readonly timeout: string
+  /** The headers `x-request-id` and `traceparent` as received, or empty texts. */
+  readonly requestId: string
+  readonly traceparent: string
   /**
    * The body is `bytes` from `start` to `end`: length-prefixed messages. They belong to the
    * transport and are valid only until the handler returns.

@@ -5,12 +5,13 @@
 
 import { join } from 'node:path'
 import { type Charging, chargings } from '../limits/charging/charge-group.ts'
-import type { LogLevel } from '../observability/event-log.ts'
+import type { LogLevel } from '../observability/log-level.ts'
 import { type LogFormat, logFormats } from '../observability/logger.ts'
 import type { StoreSettings } from '../stores/create-store.ts'
 import { type StoreErrorMode, storeErrorModes } from './config/rule.ts'
 import { adminSettings, type RlsAdminSettings } from './environment/admin-settings.ts'
 import { controlSettings, type RlsControlSettings } from './environment/etcd-settings.ts'
+import { logDefaults, logSettings, type RlsLogSettings } from './environment/log-settings.ts'
 import { type Environment, refused, Variables } from './environment/read-variable.ts'
 import { redisSettings } from './environment/redis-settings.ts'
 import { variables as known } from './environment/variables.ts'
@@ -63,6 +64,7 @@ export interface RlsSettings {
 
   readonly logLevel: LogLevel
   readonly logFormat: LogFormat
+  readonly log: RlsLogSettings
 
   /** Follows files that are published in etcd, instead of those of the directory. */
   readonly control: RlsControlSettings | undefined
@@ -88,6 +90,7 @@ export type RlsServerSettings = Omit<
   | 'mergesDomains'
   | 'store'
   | 'perSecondStore'
+  | 'log'
   | 'control'
   | 'admin'
 >
@@ -134,6 +137,7 @@ export const rlsDefaults: Omit<RlsSettings, 'configDirectory'> = {
   hasDynamicMetadata: false,
   logLevel: 'warn',
   logFormat: 'text',
+  log: logDefaults,
   control: undefined,
   admin: undefined,
 }
@@ -182,6 +186,7 @@ export function rlsSettings(environment: Environment, hasPolicy = false): Enviro
     onStoreError: variables.oneOf('TIDEGATE_ON_STORE_ERROR', 'error', storeErrorModes),
     charging: variables.oneOf('TIDEGATE_CHARGE', rlsDefaults.charging, chargings),
     overloadDelayMs: overloadDelayMsOf(variables),
+    log: logSettings(variables),
     control: controlSettings(variables),
     admin: adminSettings(variables),
   }
@@ -191,6 +196,9 @@ export function rlsSettings(environment: Environment, hasPolicy = false): Enviro
     if (isQuiet || value === undefined || value === silent) return []
     return [`${name} has no effect: ${text}`]
   })
+  if (hasPolicy && settings.log.digestSecret !== undefined) {
+    notes.push('TIDEGATE_DIGEST_SECRET has no effect: the section digests of the policy is used')
+  }
   if (hasPolicy && settings.admin !== undefined) {
     notes.push('TIDEGATE_ADMIN_PORT has no effect: the section admin of the policy is used')
   }

@@ -5,7 +5,12 @@
 
 import type { ConnectionOptions } from 'node:tls'
 import { Cluster, Redis } from 'ioredis'
-import { frontStore, type GuardedOptions, memoryStore, type Store } from 'tidegate'
+import { frontStore, type GuardedOptions, memoryStore, type Store, TidegateError } from 'tidegate'
+import {
+  type IdempotencyStore,
+  memoryIdempotencyStore,
+  redisIdempotencyStore,
+} from 'tidegate/idempotency'
 import { redisStore } from 'tidegate/redis'
 import type { StoreMode } from '../policy/schema/store-section.ts'
 import { WarmUp } from './warm-up.ts'
@@ -32,6 +37,16 @@ export interface StoreSettings {
 export interface OpenStore {
   /** With deadline, breaker and leases in front. */
   readonly store: Store
+  /**
+   * The store of idempotency keys, opened when it is first asked for. It has connections of its
+   * own, because a kept response is large, and would delay decisions.
+   */
+  keyStore(): IdempotencyStore
+  /**
+   * The counters without a front, and scripts, for work in the background: opened when it is first
+   * asked for, with connections of its own, because it would delay decisions.
+   */
+  background(): BackgroundStore
   /** For people, such as `redis cluster at a:1, b:2`. */
   readonly description: string
   /** Whether the connection is open. */
@@ -44,6 +59,15 @@ export interface OpenStore {
   ready(): Promise<void>
   /** Returns leases and closes the connections. */
   close(): Promise<void>
+}
+
+export interface BackgroundStore {
+  /** Whether the connection is open. */
+  isConnected(): boolean
+  /** Rejects if the server does not answer. */
+  readonly store: Store
+  /** Runs a script. Its keys have a prefix that puts them into one slot. */
+  run(script: string, keys: readonly string[], args: readonly string[]): Promise<unknown>
 }
 
 export interface StoreOptions extends GuardedOptions {
@@ -63,6 +87,9 @@ const CLOSE_MS_MAX = 1_000
 /** How long a start waits for Redis, so that the first requests are counted. */
 const CONNECT_MS_MAX = 1_000
 
+/** The longest prefix that the stores of the library take. */
+const PREFIX_LENGTH_MAX = 32
+
 type Client = Redis | Cluster
 
 export function createStore(settings: StoreSettings, options: StoreOptions = {}): OpenStore {
@@ -70,16 +97,19 @@ export function createStore(settings: StoreSettings, options: StoreOptions = {})
   if (settings.mode === 'memory') return openMemory()
   const client = connect(settings)
   client.on('error', (error: Error) => onConnectionError?.(error))
-  const { prefix, durability, buckets } = settings
+  const { durability } = settings
   const redis = redisStore(client, {
-    ...(prefix === undefined ? undefined : { prefix }),
+    ...countersOf(settings),
     ...(durability === undefined ? undefined : { durability }),
-    ...(buckets === undefined ? undefined : { buckets }),
   })
   const store = frontStore(redis, guarded)
+  const keys = keyStoreOf(settings, options)
+  const background = backgroundOf(settings, options)
   const warmUp = new WarmUp(async () => store.capabilities?.ready?.(CONNECT_MS_MAX))
   return {
     store,
+    keyStore: keys.open,
+    background: background.open,
     description: `redis ${settings.mode} at ${settings.addresses.join(', ')}`,
     isConnected: () => client.status === 'ready',
     connections: () => connectionsOf(client),
@@ -92,7 +122,65 @@ export function createStore(settings: StoreSettings, options: StoreOptions = {})
         timeIsUp(CLOSE_MS_MAX),
       ])
       client.disconnect()
+      keys.close()
+      background.close()
     },
+  }
+}
+
+/** Options that decide which keys the counters have. */
+function countersOf({ prefix, buckets }: StoreSettings) {
+  return {
+    ...(prefix === undefined ? undefined : { prefix }),
+    ...(buckets === undefined ? undefined : { buckets }),
+  }
+}
+
+function backgroundOf(settings: StoreSettings, { onConnectionError }: StoreOptions) {
+  const { prefix = 'tg' } = settings
+  let client: Client | undefined
+  let opened: BackgroundStore | undefined
+  return {
+    open(): BackgroundStore {
+      if (opened !== undefined) return opened
+      const connected = connect(settings)
+      client = connected
+      connected.on('error', (error: Error) => onConnectionError?.(error))
+      opened = {
+        isConnected: () => connected.status === 'ready',
+        store: redisStore(connected, countersOf(settings)),
+        run: (script, keys, args) => {
+          const names = keys.map((key) => `${prefix}:{x}:${key}`)
+          return connected.eval(script, names.length, ...names, ...args)
+        },
+      }
+      return opened
+    },
+    close: () => client?.disconnect(),
+  }
+}
+
+function keyStoreOf(settings: StoreSettings, options: StoreOptions) {
+  const { deadlineMs, breaker, observer, onConnectionError } = options
+  let client: Client | undefined
+  let opened: IdempotencyStore | undefined
+  const { prefix = 'tg', durability } = settings
+  return {
+    open(): IdempotencyStore {
+      if (opened !== undefined) return opened
+      client = connect(settings)
+      client.on('error', (error: Error) => onConnectionError?.(error))
+      opened = redisIdempotencyStore(client, {
+        // One character that no digest of a counter begins with.
+        prefix: `${prefix}:i`.slice(0, PREFIX_LENGTH_MAX),
+        ...(deadlineMs === undefined ? undefined : { deadlineMs }),
+        ...(durability === undefined ? undefined : { durability }),
+        ...(breaker === undefined ? undefined : { breaker }),
+        ...(observer === undefined ? undefined : { observer }),
+      })
+      return opened
+    },
+    close: () => client?.disconnect(),
   }
 }
 
@@ -107,8 +195,18 @@ function connectionsOf(client: Client): Readonly<Record<string, number>> {
 
 function openMemory(): OpenStore {
   const store = memoryStore()
+  let keys: IdempotencyStore | undefined
   return {
     store,
+    keyStore: () => {
+      keys ??= memoryIdempotencyStore()
+      return keys
+    },
+    background: () => ({
+      isConnected: () => true,
+      store,
+      run: () => Promise.reject(new TidegateError('wrong-use', 'memory runs no scripts')),
+    }),
     description: 'memory of this process',
     isConnected: () => true,
     connections: () => ({}),

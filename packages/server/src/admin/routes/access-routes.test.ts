@@ -48,7 +48,9 @@ describe('tokens', () => {
 describe('a session', () => {
   test('has a cookie that scripts and other sites cannot use', async () => {
     const { cookie, asBrowser } = await withSession()
-    expect(cookie).toMatch(/^__Host-tidegate=[\w-]{43}; Path=\/; HttpOnly; Secure; SameSite=Strict/)
+    expect(cookie).toMatch(
+      /^__Host-tidegate=[\w-]+\.[\w-]{43}; Path=\/; HttpOnly; Secure; SameSite=Strict/,
+    )
     expect((await asBrowser('GET', '/v1/session')).body).toMatchObject({
       kind: 'session',
       role: 'operate',

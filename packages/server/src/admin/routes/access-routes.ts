@@ -7,6 +7,14 @@ import { createToken, TOKENS_MAX, tokenKey } from '../../control/tokens.ts'
 import { ApiError } from '../../http-api/api-error.ts'
 import { removeEntry } from '../change-entry.ts'
 import { endFields, expiryOf } from '../expiry.ts'
+import {
+  sessionEnded,
+  sessionOpened,
+  sessionResponse,
+  tokenCreated,
+  tokensResponse,
+} from '../responses/access-responses.ts'
+import { removal } from '../responses/entry-responses.ts'
 import { ok, type Route, route, scopeOf } from '../route.ts'
 
 const tokenBody = z.strictObject({
@@ -27,6 +35,7 @@ export const accessRoutes: readonly Route[] = [
     path: '/v1/session',
     role: 'read',
     summary: 'Swap a token for the cookie of a session',
+    response: sessionOpened,
     async handle({ caller, context }) {
       if (caller.kind !== 'token') throw new ApiError(403, 'A session begins with a token.')
       const session = { ...caller, kind: 'session' } as const
@@ -39,6 +48,7 @@ export const accessRoutes: readonly Route[] = [
     path: '/v1/session',
     role: 'read',
     summary: 'The caller and its role',
+    response: sessionResponse,
     handle: async ({ caller: { kind, name, role } }) => ok({ kind, name, role }),
   }),
   route({
@@ -46,8 +56,9 @@ export const accessRoutes: readonly Route[] = [
     path: '/v1/session',
     role: 'read',
     summary: 'End the session',
+    response: sessionEnded,
     async handle({ request, context }) {
-      const cookie = context.sessions.close(request.headers.cookie)
+      const cookie = await context.sessions.close(request.headers.cookie)
       return ok({ ended: true }, { 'Set-Cookie': cookie })
     },
   }),
@@ -56,6 +67,7 @@ export const accessRoutes: readonly Route[] = [
     path: '/v1/tokens',
     role: 'admin',
     summary: 'All tokens, without their secrets',
+    response: tokensResponse,
     handle: async ({ context }) => ok({ tokens: context.tokens.list(), ...scopeOf(context) }),
   }),
   route({
@@ -64,6 +76,7 @@ export const accessRoutes: readonly Route[] = [
     role: 'admin',
     action: 'token.create',
     summary: 'Create a token, which is shown once',
+    response: tokenCreated,
     body: tokenBody,
     async handle({ body, caller, context, author }) {
       if (context.tokens.size >= TOKENS_MAX) {
@@ -94,6 +107,7 @@ export const accessRoutes: readonly Route[] = [
     role: 'admin',
     action: 'token.revoke',
     summary: 'Revoke a token',
+    response: removal,
     body: revocation,
     handle(call) {
       const { id, why } = call.body

@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
+import { keyedDigest } from '../../observability/digests.ts'
 import { BOOTSTRAP, startAdminService } from '../admin-contract.ts'
 
 interface Record {
@@ -39,6 +40,35 @@ test('every change has a record with its author, reason and changed fields', asy
   })
   expect(events.filter(({ type }) => type === 'audit')).toHaveLength(3)
   expect(JSON.stringify(records)).not.toContain('acme')
+})
+
+test('the digest of an address is keyed, and the same everywhere and in the logs', async () => {
+  const ip = '192.0.2.7'
+  const policy = 'limits: [{ name: ip, key: ip, limit: 5, per: 1h }]'
+  const digestsOf = async (text: string) => {
+    const { call } = await startAdminService({ policy: text })
+    const asked = { limit: 'ip', key: [ip] }
+    const change = { for: '1h', why: 'x' }
+    await call('PUT', '/v1/overrides', { body: { ...asked, set: { limit: 6 }, ...change } })
+    await call('PUT', '/v1/blocks', { body: { kind: 'ip', value: ip, ...change } })
+    await call('PUT', '/v1/blocks', { body: { kind: 'key', ...asked, ...change } })
+    await call('POST', '/v1/blocks/remove', { body: { kind: 'ip', value: ip, why: 'x' } })
+    await call('POST', '/v1/overrides/remove', { body: { ...asked, why: 'x' } })
+    const { counter: refunded } = (
+      await call('POST', '/v1/counters/refund', { body: { ...asked, units: 1, why: 'x' } })
+    ).body as { counter: { keyHash: string } }
+    const { counters } = (await call('POST', '/v1/counters/look-up', { body: asked })).body
+    const { limits } = (await call('POST', '/v1/explain', { body: { ip } })).body
+    const { records } = (await call('GET', '/v1/audit')).body
+    const hashes = [refunded, ...(counters as []), ...(limits as [])] as { keyHash: string }[]
+    const audited = (records as Record[]).flatMap(({ target }) => target.keyHash ?? [])
+    return [...hashes.map(({ keyHash }) => keyHash), ...audited]
+  }
+  const byToken = await digestsOf(policy)
+  const expected = keyedDigest(`digests ${BOOTSTRAP}`)(ip)
+  expect(byToken).toEqual(Array.from({ length: 10 }, () => expected))
+  const bySecret = await digestsOf(`${policy}\ndigests: { secret: { env: ADMIN_TOKEN } }`)
+  expect(new Set(bySecret)).toEqual(new Set([keyedDigest(BOOTSTRAP)(ip)]))
 })
 
 test('pages, filters, export and the check of the chain', async () => {

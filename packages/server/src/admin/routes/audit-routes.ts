@@ -3,6 +3,7 @@
 import { type AuditResult, auditResults } from '../../control/audit/audit-record.ts'
 import { type AuditFilter, latestRecords, verifyAudit } from '../../control/audit/read-audit.ts'
 import { ApiError } from '../../http-api/api-error.ts'
+import { auditResponse, auditVerdict } from '../responses/access-responses.ts'
 import { type Call, ok, type Route, route } from '../route.ts'
 
 const PAGE_DEFAULT = 100
@@ -21,6 +22,7 @@ export const auditRoutes: readonly Route[] = [
     path: '/v1/audit',
     role: 'read',
     summary: 'Audit records, the latest first',
+    response: auditResponse,
     query: [...filterFields, 'before', 'count'],
     async handle(call) {
       const count = numberOf(call, 'count', PAGE_MAX) ?? PAGE_DEFAULT
@@ -46,6 +48,7 @@ export const auditRoutes: readonly Route[] = [
     path: '/v1/audit/verify',
     role: 'read',
     summary: 'Whether the chain of audit records is whole',
+    response: auditVerdict,
     handle: async ({ context }) => ok(await verifyAudit(context.control)),
   }),
 ]

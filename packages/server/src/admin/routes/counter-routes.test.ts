@@ -6,6 +6,7 @@ store: { mode: memory }
 decisionApi: { listen: { port: 0 }, token: { env: ADMIN_TOKEN } }
 limits:
   - { name: api, key: organisation, otherwise: skip, limit: 2, per: 1h }
+  - { name: site, key: user, otherwise: ip, limit: 2, per: 1h, match: { path: /site } }
   - { name: outer, key: user, otherwise: skip, limit: 9, per: 1h }
   - { name: inner, key: apiKey, otherwise: skip, limit: 9, per: 1h, within: outer }`
 
@@ -40,7 +41,7 @@ test('a key alone is looked up under every limit with such a key', async () => {
   const { call } = await setup()
   const { body } = await call('POST', '/v1/counters/look-up', { body: { key: ['acme'] } })
   const names = (body.counters as { limit: string }[]).map(({ limit }) => limit)
-  expect(names).toEqual(['api', 'outer'])
+  expect(names).toEqual(['api', 'site', 'outer'])
 })
 
 test('a reset and a refund admit the next request, in every door', async () => {
@@ -55,9 +56,31 @@ test('a reset and a refund admit the next request, in every door', async () => {
   expect(await check()).toBe('admitted')
 })
 
+test('the counter of a fallback key is reset by the kind of the key', async () => {
+  const { call, service } = await setup()
+  const port = service.decisionApi?.address.port
+  const ask = async () => {
+    const response = await fetch(`http://127.0.0.1:${port}/v1/check`, {
+      method: 'POST',
+      headers: { authorization: 'Bearer bootstrap-token-of-the-tests-0123456789' },
+      body: JSON.stringify({ request: { method: 'GET', path: '/site', ip: '192.0.2.1' } }),
+    })
+    return ((await response.json()) as { outcome: string }).outcome
+  }
+  expect([await ask(), await ask(), await ask()]).toEqual(['admitted', 'admitted', 'denied'])
+  const body = { limit: 'site', key: ['192.0.2.1'], why: 'x' }
+  const first = await call('POST', '/v1/counters/reset', { body })
+  expect(first.body).toMatchObject({ before: { used: 0 } })
+  expect(await ask()).toBe('denied')
+  const reset = await call('POST', '/v1/counters/reset', { body: { ...body, kind: 'ip' } })
+  expect(reset.body).toMatchObject({ before: { used: 2 }, counter: { used: 0 } })
+  expect(await ask()).toBe('admitted')
+})
+
 test.for<[object, RegExp]>([
   [{ limit: 'none' }, /no limit of the policy is named "none"/],
   [{ key: ['a', 'b'] }, /so it needs 1 texts/],
+  [{ kind: 'ip' }, /kind: "ip" is not one of api; allowed: organisation/],
   [{ tier: 'gold' }, /tier: "gold" is not known/],
   [{ limit: 'inner' }, /lies within outer, so the key of outer is needed/],
   [{ units: 0 }, /units/],

@@ -8,6 +8,7 @@ import {
   blockKey,
   blockProblem,
   blockTargetFields,
+  canonicalValue,
   ENTRY_BYTES_MAX,
   keyParts,
   OVERRIDES_MAX,
@@ -25,6 +26,15 @@ import { name } from '../../policy/schema/field-types.ts'
 import { limitChange } from '../../policy/schema/limits-section.ts'
 import { changeEntry, removeEntry } from '../change-entry.ts'
 import { type End, endFields, expiryOf } from '../expiry.ts'
+import {
+  blockChange,
+  blocksResponse,
+  overrideChange,
+  overridesResponse,
+  removal,
+  switchChange,
+  switchResponse,
+} from '../responses/entry-responses.ts'
 import { type AdminContext, type Call, ok, type Route, route, scopeOf } from '../route.ts'
 
 /** A switch is forgotten more often than used. */
@@ -66,6 +76,7 @@ export const entryRoutes: readonly Route[] = [
     path: '/v1/overrides',
     role: 'operate',
     summary: 'The live overrides',
+    response: overridesResponse,
     query: ['from'],
     handle: (call) => list(call, OVERRIDES_PREFIX, 'overrides'),
   }),
@@ -75,6 +86,7 @@ export const entryRoutes: readonly Route[] = [
     role: 'operate',
     action: 'override.set',
     summary: 'Set other numbers of a limit for one key',
+    response: overrideChange,
     body: overrideBody,
     handle: setOverride,
   }),
@@ -84,10 +96,11 @@ export const entryRoutes: readonly Route[] = [
     role: 'operate',
     action: 'override.remove',
     summary: 'Remove an override',
+    response: removal,
     body: overrideRemoval,
     async handle(call) {
       const { limit, key, why } = call.body
-      const target = { type: 'override', limit, keyHash: idOf(overrideKey(limit, key)) }
+      const target = { type: 'override', limit, keyHash: digestOf(call.context, key) }
       return removeEntry(call, {
         key: overrideKey(limit, key),
         action: 'override.remove',
@@ -101,6 +114,7 @@ export const entryRoutes: readonly Route[] = [
     path: '/v1/blocks',
     role: 'operate',
     summary: 'The live blocks',
+    response: blocksResponse,
     query: ['from'],
     handle: (call) => list(call, BLOCKS_PREFIX, 'blocks'),
   }),
@@ -110,6 +124,7 @@ export const entryRoutes: readonly Route[] = [
     role: 'operate',
     action: 'block.set',
     summary: 'Block a client',
+    response: blockChange,
     body: blockBody,
     handle: setBlock,
   }),
@@ -119,12 +134,13 @@ export const entryRoutes: readonly Route[] = [
     role: 'operate',
     action: 'block.remove',
     summary: 'Remove a block',
+    response: removal,
     body: blockRemoval,
     async handle(call) {
       const { why } = call.body
       const target = targetOf(call.body)
       const key = blockKey(target)
-      const audited = { type: 'block', id: target.kind, keyHash: idOf(key) }
+      const audited = auditedBlock(call.context, target)
       return removeEntry(call, { key, action: 'block.remove', target: audited, why })
     },
   }),
@@ -133,6 +149,7 @@ export const entryRoutes: readonly Route[] = [
     path: '/v1/switch',
     role: 'read',
     summary: 'The switch for all limits and blocks',
+    response: switchResponse,
     async handle({ context }) {
       const { entries } = await context.control.range(SWITCH_KEY)
       const value = entries.find(({ key }) => key === SWITCH_KEY)?.value
@@ -146,6 +163,7 @@ export const entryRoutes: readonly Route[] = [
     role: 'operate',
     action: 'switch.set',
     summary: 'Set the switch; only admins may turn limits or blocks off',
+    response: switchChange,
     body: switchBody,
     handle: setSwitch,
   }),
@@ -162,7 +180,7 @@ async function setOverride(call: Call<z.output<typeof overrideBody>>) {
     ...originOf(call, why, call.body),
   }
   await checkRoom(call.context, path, OVERRIDES_MAX)
-  const target = { type: 'override', limit, keyHash: idOf(path) }
+  const target = { type: 'override', limit, keyHash: digestOf(call.context, key) }
   return changeEntry(call, { key: path, value, action: 'override.set', target, why })
 }
 
@@ -184,7 +202,7 @@ async function setBlock(call: Call<z.output<typeof blockBody>>) {
   const path = blockKey(target)
   const value: StoredBlock = { ...target, answer, ...originOf(call, why, call.body) }
   await checkRoom(call.context, path, BLOCKS_MAX)
-  const audited = { type: 'block', id: target.kind, keyHash: idOf(path) }
+  const audited = auditedBlock(call.context, target)
   return changeEntry(call, { key: path, value, action: 'block.set', target: audited, why })
 }
 
@@ -220,9 +238,16 @@ function originOf(call: Call<unknown>, why: string, end: End, defaultMs?: number
   return { by: call.caller.name, at: new Date().toISOString(), why, expires }
 }
 
-/** The last part of a path, which reveals no key. */
-function idOf(path: string): string {
-  return path.slice(path.lastIndexOf('/') + 1)
+function auditedBlock(context: AdminContext, target: BlockTarget) {
+  const { kind, limit, key = [canonicalValue(target)] } = target
+  const keyHash = digestOf(context, key)
+  return { type: 'block', id: kind, ...(limit === undefined ? undefined : { limit }), keyHash }
+}
+
+/** A key of one part has the digest that it has in the logs. */
+function digestOf({ digest }: AdminContext, key: readonly string[]): string {
+  const [only = ''] = key
+  return digest(key.length === 1 ? only : JSON.stringify(key))
 }
 
 /** By the entries that this node has read. A node leaves out the oldest beyond the maximum. */

@@ -5,10 +5,17 @@ import { reason } from '../../control/plain-text.ts'
 import type { PolicyVersions, PublishResult } from '../../control/policy-versions.ts'
 import { ApiError } from '../../http-api/api-error.ts'
 import type { ApiResponse } from '../../http-api/messages.ts'
+import {
+  diffResponse,
+  policyResponse,
+  versionResponse,
+  versionSummary,
+  versionsResponse,
+} from '../responses/policy-responses.ts'
 import { type Call, ok, type Route, route } from '../route.ts'
 
 /** The body of a request has at most as many bytes. */
-const TEXT_LENGTH_MAX = 512 * 1_024
+export const TEXT_LENGTH_MAX = 512 * 1_024
 
 const VERSIONS_MAX = 200
 
@@ -28,6 +35,7 @@ export const policyRoutes: readonly Route[] = [
     path: '/v1/policy',
     role: 'read',
     summary: 'The policy in force; its text, if it has versions',
+    response: policyResponse,
     async handle({ context }) {
       const current = await context.versions?.current()
       const headers = current === undefined ? undefined : { ETag: `"${current.version}"` }
@@ -40,6 +48,7 @@ export const policyRoutes: readonly Route[] = [
     role: 'admin',
     action: 'policy.publish',
     summary: 'Publish a version; If-Match names the version that it replaces',
+    response: versionSummary,
     body: publishBody,
     async handle(call) {
       const versions = versionsOf(call)
@@ -53,6 +62,7 @@ export const policyRoutes: readonly Route[] = [
     path: '/v1/policy/versions',
     role: 'read',
     summary: 'The versions of the policy, the latest first',
+    response: versionsResponse,
     query: ['before'],
     async handle(call) {
       const before = call.request.query.get('before')
@@ -69,6 +79,7 @@ export const policyRoutes: readonly Route[] = [
     path: '/v1/policy/versions/{version}',
     role: 'read',
     summary: 'One version with its text',
+    response: versionResponse,
     async handle(call) {
       const versions = versionsOf(call)
       const { version = '' } = call.request.params
@@ -82,6 +93,7 @@ export const policyRoutes: readonly Route[] = [
     path: '/v1/policy/diff',
     role: 'read',
     summary: 'The difference of two versions',
+    response: diffResponse,
     query: ['from', 'to'],
     async handle(call) {
       const versions = versionsOf(call)
@@ -99,6 +111,7 @@ export const policyRoutes: readonly Route[] = [
     role: 'operate',
     action: 'policy.rollback',
     summary: 'Publish the text of an earlier version again',
+    response: versionSummary,
     body: rollbackBody,
     async handle(call) {
       const versions = versionsOf(call)
@@ -109,14 +122,14 @@ export const policyRoutes: readonly Route[] = [
   }),
 ]
 
-function versionsOf({ context }: Call<unknown>): PolicyVersions {
+export function versionsOf({ context }: Call<unknown>): PolicyVersions {
   if (context.versions !== undefined) return context.versions
   const advice = 'change the file, or start the node with a source that has versions'
   throw new ApiError(409, `This node follows a file, which has no versions: ${advice}.`)
 }
 
 /** https://www.rfc-editor.org/rfc/rfc6585#section-3 */
-function expectedOf({ request }: Call<unknown>): number {
+export function expectedOf({ request }: Call<unknown>): number {
   const field = request.headers['if-match']
   if (field === undefined) {
     throw new ApiError(428, 'Send If-Match with the version that you have seen, such as "42".')
@@ -130,15 +143,20 @@ function versionOf(text: string, place: string, min = 1): number {
   throw new ApiError(400, `${place}: allowed is the number of a version`)
 }
 
-function answer(result: PublishResult): ApiResponse {
+export function answer(result: PublishResult): ApiResponse {
   if (result.ok) return ok(result.published, { ETag: `"${result.published.version}"` })
-  if (result.reason === 'unknown') throw new ApiError(404, 'There is no such version.')
+  throw refusalOf(result)
+}
+
+/** The error for a version that was not written. */
+export function refusalOf(result: Exclude<PublishResult, { readonly ok: true }>): ApiError {
+  if (result.reason === 'unknown') return new ApiError(404, 'There is no such version.')
   if (result.reason === 'invalid') {
     const { problems } = result
-    throw new ApiError(422, 'The policy has problems.', {}, { problems })
+    return new ApiError(422, 'The policy has problems.', {}, { problems })
   }
   const { current, diff } = result
   const by = current === undefined ? '' : ` Version ${current.version} is by ${current.by}.`
   const headers = current === undefined ? {} : { ETag: `"${current.version}"` }
-  throw new ApiError(412, `Another version came first.${by}`, headers, { current, diff })
+  return new ApiError(412, `Another version came first.${by}`, headers, { current, diff })
 }

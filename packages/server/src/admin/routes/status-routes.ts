@@ -1,6 +1,12 @@
 /** The state of this node and of the others, and explanations of requests. */
 
 import { z } from 'zod'
+import {
+  explainResponse,
+  nodeReport,
+  nodesResponse,
+  statusResponse,
+} from '../responses/status-responses.ts'
 import { ok, type Route, route, scopeOf } from '../route.ts'
 
 const NODES_PREFIX = 'nodes/'
@@ -37,6 +43,7 @@ export const statusRoutes: readonly Route[] = [
     path: '/v1/status',
     role: 'read',
     summary: 'The state of this node',
+    response: statusResponse,
     handle: async ({ context }) => ok({ ...context.status(), ...scopeOf(context) }),
   }),
   route({
@@ -44,10 +51,11 @@ export const statusRoutes: readonly Route[] = [
     path: '/v1/nodes',
     role: 'read',
     summary: 'The nodes that report to the control store',
+    response: nodesResponse,
     async handle({ context }) {
       const { entries } = await context.control.range(NODES_PREFIX, { entriesMax: NODES_MAX })
       const nodes = entries.map(({ key, value }) => {
-        return { id: key.slice(NODES_PREFIX.length), ...parsed(value) }
+        return { id: key.slice(NODES_PREFIX.length), ...reportOf(value) }
       })
       return ok({ nodes, ...scopeOf(context) })
     },
@@ -58,6 +66,7 @@ export const statusRoutes: readonly Route[] = [
     role: 'read',
     action: 'explain.read',
     summary: 'The outcome of a request: which rules win, which lose, and why',
+    response: explainResponse,
     body: explainBody,
     async handle({ body, context, author }) {
       const identity = definedOf(body.identity)
@@ -74,9 +83,10 @@ export const statusRoutes: readonly Route[] = [
   }),
 ]
 
-function parsed(value: string): object {
+/** A report of another program or version may have any form. */
+function reportOf(value: string): object {
   try {
-    return Object(JSON.parse(value))
+    return nodeReport.parse(JSON.parse(value))
   } catch {
     return { state: 'unreadable' }
   }

@@ -2,6 +2,7 @@
 
 import { isAtLeast } from '../../control/roles.ts'
 import { ApiError } from '../../http-api/api-error.ts'
+import { topResponse } from '../responses/entry-responses.ts'
 import { ok, type Route, route } from '../route.ts'
 
 const COUNT_DEFAULT = 20
@@ -16,10 +17,11 @@ export const topRoutes: readonly Route[] = [
     path: '/v1/top',
     role: 'read',
     summary: 'The keys that ask most, or are refused most, by limit',
+    response: topResponse,
     query: ['by', 'limit', 'count'],
     async handle({ request: { query }, caller, context, author }) {
       const { top } = context
-      if (top === undefined) throw new ApiError(404, 'Keys are not counted with files of Envoy.')
+      if (top === undefined) throw new ApiError(404, 'Keys are not counted.')
       const by = query.get('by') ?? 'refused'
       if (by !== 'asked' && by !== 'refused') {
         throw new ApiError(422, `by: ${JSON.stringify(by)} is not allowed; allowed: asked, refused`)

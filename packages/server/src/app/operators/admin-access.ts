@@ -2,6 +2,7 @@
 
 import type { AdminAccess } from '../../admin/admin-api.ts'
 import type { ReadSecret } from '../../config/secrets.ts'
+import { readTlsFile } from '../../config/tls-files.ts'
 import type { AdminSection } from '../../policy/schema/admin-section.ts'
 
 /** The first token is a random text; a shorter one was made up. */
@@ -28,4 +29,17 @@ export function adminAccess(
 export function checkedToken(token: string, place: string): string {
   if (token.length >= TOKEN_LENGTH_MIN) return token
   throw new Error(`${place}: the secret is too short; allowed: ${TOKEN_LENGTH_MIN} characters`)
+}
+
+/** The contents of the files that the section names. */
+export function listenerTls(
+  { cert, key, clientCa }: NonNullable<NonNullable<AdminSection>['tls']>,
+  folder: string,
+) {
+  const read = (file: string) => readTlsFile(file, folder)
+  return {
+    cert: read(cert),
+    key: read(key),
+    clientCa: clientCa === undefined ? undefined : read(clientCa),
+  }
 }

@@ -31,6 +31,12 @@ export interface OperatedEnvoyParts {
 
 const noConfig: RlsConfig = { domains: new Map(), rules: [] }
 
+export interface LoadedConfig {
+  readonly version: string
+  readonly limits: number
+  readonly loadedAtMs: number
+}
+
 export class OperatedEnvoy implements OperatedService {
   readonly #parts: OperatedEnvoyParts
   #config = noConfig
@@ -40,6 +46,7 @@ export class OperatedEnvoy implements OperatedService {
   #live: LiveRules
   #planner: EnvoyPlanner
   #id = ''
+  #loadedAtMs = Date.now()
   #refused: readonly string[] = []
 
   constructor(parts: OperatedEnvoyParts) {
@@ -54,6 +61,7 @@ export class OperatedEnvoy implements OperatedService {
     this.#config = config
     this.#isConfigured = true
     this.#id = id
+    this.#loadedAtMs = Date.now()
     this.#refused = []
     this.#replan()
   }
@@ -70,6 +78,12 @@ export class OperatedEnvoy implements OperatedService {
 
   limits(): OperatedLimits {
     return new EnvoyLimits({ index: this.#index, live: this.#live, stores: this.#parts.stores })
+  }
+
+  /** The configuration in force. */
+  loaded(): LoadedConfig {
+    const limits = this.#config.rules.length
+    return { version: this.#id, limits, loadedAtMs: this.#loadedAtMs }
   }
 
   status(): object {

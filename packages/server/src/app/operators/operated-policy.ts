@@ -3,6 +3,7 @@
 import type { ExplainAsked } from '../../admin/route.ts'
 import { ApiError } from '../../http-api/api-error.ts'
 import { PolicyLimits } from '../../limits/policy-limits.ts'
+import type { Digest } from '../../observability/digests.ts'
 import type { OperatedService } from '../control-room.ts'
 import { SettingError } from '../environment.ts'
 import { explainLive, InputError } from '../explain/explain-policy.ts'
@@ -17,7 +18,7 @@ export function operatedPolicy(
     useLive: (entries) => runtime.useLive(entries),
     limits: () => new PolicyLimits(runtime.enforcer().rules(), runtime.store.store),
     status: () => runtime.status(),
-    explain: (input) => explainAsked(runtime, input),
+    explain: (input, digest) => explainAsked(runtime, input, digest),
     async check(text) {
       const loaded = await control?.load(text)
       if (loaded === undefined) return []
@@ -28,7 +29,11 @@ export function operatedPolicy(
   }
 }
 
-async function explainAsked(runtime: PolicyRuntime, input: ExplainAsked): Promise<object> {
+async function explainAsked(
+  runtime: PolicyRuntime,
+  input: ExplainAsked,
+  digest: Digest,
+): Promise<object> {
   if (input.domain !== undefined || input.descriptors !== undefined) {
     throw new ApiError(422, "domain, descriptors: only a service with Envoy's files has them")
   }
@@ -40,7 +45,10 @@ async function explainAsked(runtime: PolicyRuntime, input: ExplainAsked): Promis
     const parts = { policy, readSecret, enforcer: enforcer() }
     const { facts, explained } = await explainLive(parts, { ...input, headers })
     const { method, path, ip } = facts
-    return { request: { method, path, ip }, ...explained }
+    const limits = explained.limits.map((limit) =>
+      limit.applies ? { ...limit, keyHash: digest(limit.key) } : limit,
+    )
+    return { request: { method, path, ip }, ...explained, limits }
   } catch (error) {
     const isKnown = error instanceof InputError || error instanceof SettingError
     throw isKnown ? new ApiError(422, error.message) : error

@@ -1,11 +1,13 @@
 /** The listener for operators of a rate limit service with Envoy's files. */
 
 import type { AdminAccess } from '../../admin/admin-api.ts'
-import { refuseOpenAdmin, startAdmin } from '../../admin/admin-listener.ts'
+import { type AdminOptions, refuseOpenAdmin, startAdmin } from '../../admin/admin-listener.ts'
 import { secretReader } from '../../config/secrets.ts'
 import { readTlsFile } from '../../config/tls-files.ts'
 import type { ListenerTls, RunningListener } from '../../http-api/listener.ts'
+import type { Digest } from '../../observability/digests.ts'
 import type { Emit } from '../../observability/events.ts'
+import type { TopLists } from '../../observability/top/top-lists.ts'
 import type { AdminTlsFiles, RlsAdminSettings } from '../../rls/environment/admin-settings.ts'
 import type { ControlRoom } from '../control-room.ts'
 import { checkedToken } from './admin-access.ts'
@@ -15,6 +17,9 @@ export interface RlsAdminParts {
   /** The version of the program. */
   readonly version: string
   readonly emit: Emit
+  readonly top: TopLists | undefined
+  readonly digest: Digest
+  readonly metrics: NonNullable<AdminOptions['metrics']>
   status(): object
   isReady(): boolean
 }
@@ -22,20 +27,23 @@ export interface RlsAdminParts {
 /** Throws if a credential cannot be used, or if tokens would travel in the clear. */
 export function startRlsAdmin(
   settings: RlsAdminSettings,
-  { room, version, emit, status, isReady }: RlsAdminParts,
+  { room, version, emit, top, digest, metrics, status, isReady }: RlsAdminParts,
 ): Promise<RunningListener> {
   const { host, port, tls } = settings
   const access = accessOf(settings)
   const hasApi = hasCredential(settings)
   const names = { host: 'TIDEGATE_ADMIN_HOST', tls: 'TIDEGATE_ADMIN_TLS_CERT' }
   refuseOpenAdmin(host, tls !== undefined, hasApi, names)
+  const sessionSecret = access.bootstrapToken
+  const lists = top?.read.bind(top)
+  const none = { console: undefined, keys: () => undefined }
+  const parts = { version, status, top: lists, digest, sessionSecret, ...none }
   return startAdmin({
     host,
     port,
     tls: tls && contentsOf(tls),
-    api: hasApi
-      ? { context: room.context({ version, status, top: undefined }), access }
-      : undefined,
+    api: hasApi ? { context: room.context(parts), access } : undefined,
+    metrics,
     status,
     isReady,
     onError: (error) => emit({ type: 'error', error }),
@@ -47,11 +55,17 @@ export function hasCredential({ token, tokenFile, certificates }: RlsAdminSettin
   return token !== undefined || tokenFile !== undefined || Object.keys(certificates).length > 0
 }
 
-function accessOf({ token, tokenFile, certificates, hosts }: RlsAdminSettings): AdminAccess {
-  const fileVariable = 'TIDEGATE_ADMIN_TOKEN_FILE'
-  const read = tokenFile && secretReader({}, '')({ file: tokenFile }, fileVariable)
-  const place = token === undefined ? fileVariable : 'TIDEGATE_ADMIN_TOKEN'
-  const text = token ?? read
+const FILE_VARIABLE = 'TIDEGATE_ADMIN_TOKEN_FILE'
+
+/** Throws if its file cannot be read. */
+export function firstToken({ token, tokenFile }: RlsAdminSettings): string | undefined {
+  return token ?? (tokenFile && secretReader({}, '')({ file: tokenFile }, FILE_VARIABLE))
+}
+
+function accessOf(settings: RlsAdminSettings): AdminAccess {
+  const { token, certificates, hosts } = settings
+  const place = token === undefined ? FILE_VARIABLE : 'TIDEGATE_ADMIN_TOKEN'
+  const text = firstToken(settings)
   return {
     bootstrapToken: text === undefined ? undefined : checkedToken(text, place),
     certificateRoles: certificates,

@@ -1,6 +1,11 @@
 import { writeFileSync } from 'node:fs'
-import { describe, expect, test } from 'vitest'
+import { describe, expect, onTestFinished, test } from 'vitest'
 import { readText } from '../../../../../test/house/source-file.ts'
+import { makeRegionCertificates } from '../../../../../test/support/regions/region-certificates.ts'
+import { freePort } from '../../../../../test/support/servers/ports.ts'
+import { startRedis } from '../../../../../test/support/servers/redis.ts'
+import { makeFolder, removeFolder } from '../../../../../test/support/servers/server-process.ts'
+import { until } from '../../../../../test/support/servers/until.ts'
 import { BOOTSTRAP, startAdminService } from '../../admin/admin-contract.ts'
 import { routeTable } from '../../admin/route-table.ts'
 import { runCli } from '../cli.ts'
@@ -20,8 +25,8 @@ async function run(args: readonly string[], environment: Record<string, string> 
   return { code, stdout, stderr }
 }
 
-async function setup() {
-  const service = await startAdminService()
+async function setup(options: Parameters<typeof startAdminService>[0] = {}) {
+  const service = await startAdminService(options)
   const environment = { TIDEGATE_ADMIN: service.url, TIDEGATE_TOKEN: BOOTSTRAP }
   const tidegate = (line: string) => run(line.split(' '), environment)
   return { ...service, environment, tidegate }
@@ -52,12 +57,62 @@ describe('the commands', () => {
     expect(unblock.stdout).toBe('user no longer blocked, on this node only\n')
   })
 
+  test('top prints plain lines, and draws a terminal again', async () => {
+    const { tidegate, environment } = await setup()
+    const plain = await tidegate('top --count 1')
+    expect(plain.stdout).toMatch(/^\d{4}-[^ ]+Z allowed=0\/s denied=0\/s .* p50=- p99=-\n$/)
+    let drawn = ''
+    const stdout = (text: string) => {
+      drawn += text
+    }
+    const terminal = { environment, isInteractive: true, stdout, stderr: stdout }
+    expect(await runCli(['top', '--count', '1'], terminal)).toBe(0)
+    expect(drawn.startsWith('\u001b[H\u001b[2Jtidegate top')).toBe(true)
+    expect(drawn).toContain('no client was refused in the last minutes')
+    const wrong = await tidegate('top --count 0')
+    expect([wrong.code, wrong.stderr]).toEqual([
+      2,
+      expect.stringContaining('--count 0: allowed is'),
+    ])
+  })
+
   test('turn the switch and show it', async () => {
     const { tidegate } = await setup()
     expect((await tidegate('switch show')).stdout).toBe('limits on, blocks on, on this node only\n')
     const off = await tidegate('switch off --until 2999-01-01T00:00:00Z --why emergency')
     expect(off.stdout).toMatch(/^limits off, blocks on, until 2999-01-01T00:00:00\.000Z, on/)
     expect((await tidegate('switch show')).stdout).toContain('limits off')
+  })
+
+  test('show the regions, and fail if one does not answer', async () => {
+    expect((await (await setup()).tidegate('regions status')).stdout).toContain('has no regions')
+    const redis = await startRedis()
+    onTestFinished(() => redis.stop())
+    const folder = makeFolder()
+    onTestFinished(() => removeFolder(folder))
+    const link = { listen: { host: '127.0.0.1', port: await freePort() } }
+    const certificate = makeRegionCertificates(folder, ['eu']).get('eu')
+    // Nothing listens there.
+    const list = { eu: { endpoint: 'localhost:1' }, us: { endpoint: 'localhost:1' } }
+    const quota = { name: 'api', key: 'everyone', limit: 10, per: '1h' }
+    const { tidegate } = await setup({
+      policy: Object.entries({
+        region: 'eu',
+        regions: { list, link: { ...link, ...certificate } },
+        store: { mode: 'standalone', addresses: [`${redis.host}:${redis.port}`] },
+        upstreams: { api: { targets: ['http://127.0.0.1:9'] } },
+        limits: [{ ...quota, regions: { mode: 'shared' } }],
+      })
+        .map(([name, section]) => `${name}: ${JSON.stringify(section)}`)
+        .join('\n'),
+    })
+    const shown = await until('the node is the exchanger', async () => {
+      const status = await tidegate('regions status')
+      return status.stdout.includes('this node exchanges the counts of 0 keys') && status
+    })
+    expect(shown).toMatchObject({ code: 1, stderr: '' })
+    expect(shown.stdout).toContain('eu: 0 units of 0 keys are leased from other regions\n')
+    expect(shown.stdout).toContain('us: does not answer: ECONNREFUSED\n')
   })
 
   test('show, refund and reset a counter', async () => {

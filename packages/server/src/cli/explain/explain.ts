@@ -3,8 +3,9 @@
 import { parseArgs } from 'node:util'
 import { type ExplainInput, explainPolicy, InputError } from '../../app/explain/explain-policy.ts'
 import type { ExplainedRequest } from '../../app/explain/explain-request.ts'
-import { readPolicyConfig } from '../../app/policy-config.ts'
+import { type PolicyConfig, readPolicyConfig } from '../../app/policy-config.ts'
 import type { RequestFacts } from '../../limits/request-facts.ts'
+import { regionBounds } from '../../policy/regions/region-bounds.ts'
 import {
   ADMIN_HELP,
   AdminClient,
@@ -72,10 +73,18 @@ ${ADMIN_HELP}`,
     )
     const text = values.json
       ? `${JSON.stringify(explained, null, 2)}\n`
-      : explainText(facts, explained)
+      : explainText(facts, explained) + regionsText(config, explained)
     terminal.stdout(text)
     return exitCodes.ok
   },
+}
+
+/** The guarantees of the limits that apply and that regions share. */
+function regionsText({ policy }: PolicyConfig, { limits }: ExplainedRequest): string {
+  const applied = new Set(limits.filter(({ applies }) => applies).map(({ name }) => name))
+  const bounds = regionBounds(policy.value.document).filter(({ limit }) => applied.has(limit))
+  if (bounds.length === 0) return ''
+  return `\nIn all regions:\n${bounds.map(({ text }) => `  ${text}\n`).join('')}`
 }
 
 type ExplainValues = AdminValues &

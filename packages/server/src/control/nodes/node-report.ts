@@ -104,7 +104,7 @@ export class NodeReporter {
 
   async #run(): Promise<void> {
     const { store, node, process } = this.#options
-    const key = `${NODES_PREFIX}${node}${process === undefined ? '' : `.${process}`}`
+    const key = `${NODES_PREFIX}${reportId(node, process)}`
     while (this.#isDirty && !this.#isClosed) {
       this.#isDirty = false
       const value = JSON.stringify(this.report())
@@ -121,18 +121,35 @@ export class NodeReporter {
   }
 }
 
+/** The name under which a process reports; `process` is set if several have the name of a node. */
+export function reportId(node: string, process: string | undefined): string {
+  return process === undefined ? node : `${node}.${process}`
+}
+
 /** Reports that cannot be read are left out. */
 export async function readNodes(store: KeyValueStore): Promise<readonly NodeReport[]> {
+  return [...(await readReports(store)).values()]
+}
+
+/** The reports by the names under which they are kept. */
+export async function readReports(store: KeyValueStore): Promise<ReadonlyMap<string, NodeReport>> {
   const { entries } = await store.range(NODES_PREFIX)
-  return entries.flatMap(({ value }) => {
-    try {
-      const report = JSON.parse(value) as NodeReport
-      const isReport = typeof report.node === 'string' && Number.isSafeInteger(report.version)
-      return isReport && Array.isArray(report.problems) ? [report] : []
-    } catch {
-      return []
-    }
-  })
+  const reports = new Map<string, NodeReport>()
+  for (const { key, value } of entries) {
+    const report = parsed(value)
+    if (report !== undefined) reports.set(key.slice(NODES_PREFIX.length), report)
+  }
+  return reports
+}
+
+function parsed(text: string): NodeReport | undefined {
+  try {
+    const report = JSON.parse(text) as NodeReport
+    const isReport = typeof report.node === 'string' && Number.isSafeInteger(report.version)
+    return isReport && Array.isArray(report.problems) ? report : undefined
+  } catch {
+    return undefined
+  }
 }
 
 function oneLine(text: string): string {

@@ -7,6 +7,8 @@ import type { AuditEntry } from '../audit/audit-record.ts'
 import type { AuditedChanges } from '../audit/audited-change.ts'
 import type { KeyValueStore } from '../key-value.ts'
 import type {
+  CanaryRequest,
+  CanaryResult,
   PolicyVersion,
   PolicyVersionSummary,
   PolicyVersions,
@@ -16,7 +18,7 @@ import type {
   RollbackRequest,
 } from '../policy-versions.ts'
 import { lineDiff } from './line-diff.ts'
-import type { VersionRecord } from './version-record.ts'
+import type { CanaryPointer, VersionRecord } from './version-record.ts'
 import { VersionConflict, Versions } from './versions.ts'
 
 export interface AuditedVersionsOptions {
@@ -34,6 +36,8 @@ interface NewVersion extends PublishedBy {
   readonly expected: number
   readonly rollbackOf?: number
 }
+
+type Refused = Exclude<PublishResult, { readonly ok: true }>
 
 export class AuditedVersions implements PolicyVersions {
   readonly #options: AuditedVersionsOptions
@@ -73,15 +77,75 @@ export class AuditedVersions implements PolicyVersions {
     return this.#publish({ ...request, text: record.text, rollbackOf: to })
   }
 
+  canary(): Promise<CanaryPointer | undefined> {
+    return this.#versions.canary()
+  }
+
+  async beginCanary(request: CanaryRequest): Promise<CanaryResult> {
+    const { text, expected, where, until, why, actor } = request
+    const refused = await this.#refusal(request)
+    if (refused !== undefined) return refused
+    const { changes, program } = this.#options
+    const change = { by: actor.name, why }
+    const entry = { ...publicationEntry(request), after: { where } }
+    return this.#orConflict(expected, async () => {
+      const staged = await changes.run({ ...entry, action: 'policy.stage' }, (audit) =>
+        this.#versions.stage(text, { ...change, parent: expected, program, audit }),
+      )
+      const { version, hash } = staged
+      const after = { where, version, until: until.toISOString() }
+      await changes.run({ ...entry, action: 'policy.canary', after }, (audit) =>
+        this.#versions.setCanary({ version, where, until }, { ...change, audit }),
+      )
+      return { ok: true, canary: { version, hash, where, until: after.until } }
+    })
+  }
+
+  async promote(request: PublishedBy): Promise<PublishResult> {
+    const canary = await this.canary()
+    if (canary === undefined) return { ok: false, reason: 'unknown' }
+    const { parent } = await this.#versions.get(canary.version)
+    const { actor, why } = request
+    const entry = { ...publicationEntry(request), action: 'policy.promote' }
+    return this.#orConflict(parent, async () => {
+      const record = await this.#options.changes.run(entry, (audit) =>
+        this.#versions.promote({ by: actor.name, why, audit }),
+      )
+      return { ok: true, published: summaryOf(record) }
+    })
+  }
+
+  async abort(request: PublishedBy): Promise<number | undefined> {
+    const canary = await this.canary()
+    if (canary === undefined) return undefined
+    const { version } = canary
+    const { actor, why } = request
+    const entry = { ...publicationEntry(request), action: 'policy.abort', before: { version } }
+    await this.#options.changes.run(entry, (audit) =>
+      this.#versions.setCanary(undefined, { by: actor.name, why, audit }),
+    )
+    return version
+  }
+
   async #publish(version: NewVersion): Promise<PublishResult> {
-    const { text, expected } = version
-    // Before the check, which takes longer than the look.
+    const refused = await this.#refusal(version)
+    if (refused !== undefined) return refused
+    return this.#orConflict(version.expected, async () => {
+      return { ok: true, published: summaryOf(await this.#write(version)) }
+    })
+  }
+
+  /** Looks for another version before the check, which takes longer. */
+  async #refusal({ text, expected }: NewVersion): Promise<Refused | undefined> {
     const current = await this.#versions.current()
     if ((current?.version ?? 0) !== expected) return this.#conflict(expected, current)
     const problems = await this.#options.check(text)
-    if (problems.length > 0) return { ok: false, reason: 'invalid', problems }
+    return problems.length > 0 ? { ok: false, reason: 'invalid', problems } : undefined
+  }
+
+  async #orConflict<T>(expected: number, write: () => Promise<T>): Promise<T | Refused> {
     try {
-      return { ok: true, published: summaryOf(await this.#write(version)) }
+      return await write()
     } catch (error) {
       if (error instanceof VersionConflict) return this.#conflict(expected, error.current)
       throw error
@@ -99,7 +163,7 @@ export class AuditedVersions implements PolicyVersions {
   }
 
   /** The difference is what the author has not seen. */
-  async #conflict(expected: number, current: VersionRecord | undefined): Promise<PublishResult> {
+  async #conflict(expected: number, current: VersionRecord | undefined): Promise<Refused> {
     const seen = await this.#versions.find(expected)
     const diff = current === undefined ? '' : lineDiff(seen?.text ?? '', current.text)
     return { ok: false, reason: 'conflict', current: current && summaryOf(current), diff }

@@ -86,7 +86,8 @@ test('keeps 200 versions, and those of 90 days', async () => {
 })
 
 test('gives a version to a part of the nodes until a time', async () => {
-  const { versions } = await made()
+  let clockMs = Date.parse('2026-01-01T00:00:00Z')
+  const { versions } = await made(() => clockMs)
   await versions.publish('one\n', ada)
   const staged = await versions.stage('two\n', ada)
   expect((await versions.current())?.version).toBe(1)
@@ -107,6 +108,14 @@ test('gives a version to a part of the nodes until a time', async () => {
   expect(chosen).toEqual(names.filter((node) => shareOf(node) < 0.25))
   expect(chosen.length).toBeGreaterThan(200)
   expect(chosen.length).toBeLessThan(300)
+  clockMs = until.getTime()
+  expect(await versions.canary()).toBeUndefined()
+  await expect(versions.promote(ada)).rejects.toMatchObject({
+    code: 'out-of-bounds',
+    message: expect.stringContaining('the canary of version 2 has ended at 2026-01-01T01:00:00'),
+  })
+  expect((await versions.current())?.version).toBe(1)
+  clockMs -= 1
   await versions.setCanary(undefined, ada)
   expect(await versions.canary()).toBeUndefined()
   expect((await versions.publish('three\n', ada)).version).toBe(3)

@@ -133,9 +133,11 @@ export class Versions {
     return this.publish(text, { ...options, rollbackOf: to })
   }
 
+  /** Undefined without a canary, and after its end. */
   async canary(): Promise<CanaryPointer | undefined> {
     const entry = await this.#entry(CANARY_KEY)
-    return entry && readCanary(entry.value, CANARY_KEY)
+    const canary = entry && readCanary(entry.value, CANARY_KEY)
+    return canary !== undefined && Date.parse(canary.until) > this.#now() ? canary : undefined
   }
 
   /** Gives a version, which is not live yet, to a part of the nodes. Undefined ends the canary. */
@@ -160,14 +162,19 @@ export class Versions {
 
   /**
    * Makes the version of the canary the live one, and ends the canary. Rejects with a
-   * VersionConflict if another version was published since the canary was made.
+   * VersionConflict if another version was published since the canary was made, and with
+   * `out-of-bounds` after its end: its nodes have left the version by then.
    */
   promote(options: ChangeOptions): Promise<VersionRecord> {
     checkReason(options)
     return this.#inTurn(async () => {
       const entry = await this.#entry(CANARY_KEY)
       if (entry === undefined) throw new ControlError('out-of-bounds', 'there is no canary')
-      const { version, hash } = readCanary(entry.value, CANARY_KEY)
+      const { version, hash, until } = readCanary(entry.value, CANARY_KEY)
+      if (Date.parse(until) <= this.#now()) {
+        const text = `the canary of version ${version} has ended at ${until}; start another one`
+        throw new ControlError('out-of-bounds', text)
+      }
       const record = await this.get(version)
       const pointer = await this.#entry(CURRENT_KEY)
       const live = pointer === undefined ? 0 : readPointer(pointer.value, CURRENT_KEY).version

@@ -10,7 +10,7 @@ import type { GatewayRequest, GatewayResponse, HttpVersion } from '../message.ts
 import type { RequestHead } from '../request-head.ts'
 import type { Channel, ChannelRequest } from './channel.ts'
 import type { Connection, LiveRequest } from './connections.ts'
-import { type BodyLimits, requestBody } from './request-body.ts'
+import { type BodyLimits, type ReceivedBytes, requestBody } from './request-body.ts'
 
 export interface RequestParts {
   readonly method: string
@@ -32,7 +32,7 @@ export interface RequestParts {
   readonly problem: GatewayResponse | undefined
 }
 
-export class ClientRequest implements GatewayRequest, ChannelRequest, LiveRequest {
+export class ClientRequest implements GatewayRequest, ChannelRequest, LiveRequest, ReceivedBytes {
   readonly method: string
   readonly path: string
   readonly query: string
@@ -51,6 +51,7 @@ export class ClientRequest implements GatewayRequest, ChannelRequest, LiveReques
   identity: Identity = anonymous
   readonly context = new RequestContext()
   isHeadSent = false
+  bodyBytesReceived = 0
   readonly #limits: BodyLimits
   readonly #takesInterim: boolean
   #isWaiting: boolean
@@ -98,7 +99,7 @@ export class ClientRequest implements GatewayRequest, ChannelRequest, LiveReques
     if (this.#hasEnded || this.channel.isClosed) {
       return Promise.reject(bodyError('TIDEGATE_BODY_ABORTED'))
     }
-    return requestBody(this.channel.body(), this.#limits)
+    return requestBody(this.channel.body(), this.#limits, this)
   }
 
   inform(status: number, headers: HeaderList): void {

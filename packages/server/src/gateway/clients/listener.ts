@@ -7,11 +7,12 @@ import type {
   ServerHttp2Session,
 } from 'node:http2'
 import { type AddressInfo, Server as NetServer, type Socket } from 'node:net'
-import type { RefusedConnection } from '../../observability/line-budget.ts'
+import type { RefusedConnection } from '../../observability/traffic-events.ts'
 import type { GatewaySection } from '../../policy/schema/listener-section.ts'
 import type { GatewayRequest, GatewayResponse } from '../message.ts'
 import type { Handler } from '../pipeline.ts'
 import { refusal } from '../refusal.ts'
+import { addRequestId, requestIdOf } from '../request-id.ts'
 import type { ReservedHeaders } from '../reserved-headers.ts'
 import type { ClientRequest } from './client-request.ts'
 import { type Connection, Connections, UNKNOWN } from './connections.ts'
@@ -21,6 +22,7 @@ import {
   createClientServer,
   secureContext,
 } from './create-server.ts'
+import { HeldConnections } from './held-connections.ts'
 import { HeldOffClients } from './held-off-clients.ts'
 import {
   Http1Connection,
@@ -45,10 +47,13 @@ export interface ListenerOptions {
   /** Header fields that the gateway reads or sets. */
   reserved(): ReservedHeaders
   /** Called for an error that no stage should have thrown. */
-  onError(error: unknown): void
+  onError(error: unknown, requestId?: string): void
   /** Called for a connection that is closed because its client, or all clients, have too many. */
   onRefused(reason: RefusedConnection, client: string): void
 }
+
+/** A client that has connected has sent its request, or is about to: the connection is for that. */
+const FIRST_REQUEST_MS = 1_000
 
 export class Listener {
   readonly #options: ListenerOptions
@@ -133,10 +138,16 @@ export class Listener {
       NetServer.prototype.close.call(this.#server, () => resolve())
     })
     for (const session of this.#sessions.values()) session.drain()
-    for (const connection of this.#http1Connections) connection.closeIfIdle()
-    const timer = setTimeout(() => this.#connections.destroyAll(), drainMs)
+    const closeIdle = (hasServed: boolean) => {
+      for (const connection of this.#http1Connections) connection.closeIfIdle(hasServed)
+    }
+    closeIdle(true)
+    const timers = [
+      setTimeout(() => closeIdle(false), Math.min(FIRST_REQUEST_MS, drainMs)),
+      setTimeout(() => this.#connections.destroyAll(), drainMs),
+    ]
     await closed
-    clearTimeout(timer)
+    for (const timer of timers) clearTimeout(timer)
     this.#slowClients.forget(this.#checkTimeouts)
     this.#server.close()
   }
@@ -148,6 +159,7 @@ export class Listener {
       reader: this.#read,
       headBytesMax: section.headerBytesMax,
       timeouts: section.timeouts,
+      held: new HeldConnections(),
       get isDraining() {
         return isDraining()
       },
@@ -259,8 +271,11 @@ export class Listener {
       }
     }
     const failed = (error: unknown) => {
-      this.#options.onError(error)
-      finish(refusal(500, 'The gateway failed to handle this request.'))
+      this.#options.onError(error, requestIdOf(request))
+      const response = refusal(500, 'The gateway failed to handle this request.')
+      const id = requestIdOf(request)
+      if (id !== undefined) addRequestId(response, this.#options.section.requestId.header, id)
+      finish(response)
     }
     let response: ReturnType<Handler>
     try {

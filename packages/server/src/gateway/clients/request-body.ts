@@ -20,6 +20,11 @@ export interface BodyLimits {
   readonly buffered: BufferTotal
 }
 
+/** Gets the number of bytes that have arrived. */
+export interface ReceivedBytes {
+  bodyBytesReceived: number
+}
+
 /** Most bodies of API requests are smaller, and are handed over whole. */
 const BUFFERED_BYTES_MAX = 64 * 1_024
 
@@ -36,13 +41,19 @@ const RATE_MS_MIN = 1_000
 const RATE_MS_MAX = 5_000
 
 /** Resolves to all bytes, or to a body that is still arriving. Rejects if a limit is exceeded. */
-export function requestBody(incoming: Body, limits: BodyLimits): Promise<Buffer | Body> {
-  return bufferBody(new LimitedBody(incoming, limits), BUFFERED_BYTES_MAX, limits.buffered)
+export function requestBody(
+  incoming: Body,
+  limits: BodyLimits,
+  received: ReceivedBytes,
+): Promise<Buffer | Body> {
+  const limited = new LimitedBody(incoming, limits, received)
+  return bufferBody(limited, BUFFERED_BYTES_MAX, limits.buffered)
 }
 
 class LimitedBody implements Body, BodySink {
   readonly #source: Body
   readonly #limits: BodyLimits
+  readonly #received: ReceivedBytes
   readonly #startMs = performance.now()
   #sink: BodySink | undefined
   #bytes = 0
@@ -52,9 +63,10 @@ class LimitedBody implements Body, BodySink {
   #rateSinceMs = this.#startMs
   #rateSinceBytes = 0
 
-  constructor(source: Body, limits: BodyLimits) {
+  constructor(source: Body, limits: BodyLimits, received: ReceivedBytes) {
     this.#source = source
     this.#limits = limits
+    this.#received = received
   }
 
   whole(): undefined {
@@ -79,6 +91,7 @@ class LimitedBody implements Body, BodySink {
 
   write(chunk: Buffer): boolean {
     this.#bytes += chunk.length
+    this.#received.bodyBytesReceived = this.#bytes
     if (this.#bytes > this.#limits.bytesMax) {
       this.#stop('TIDEGATE_BODY_TOO_LARGE')
       return false
@@ -90,6 +103,7 @@ class LimitedBody implements Body, BodySink {
   end(chunk: Buffer | undefined, trailers: HeaderList | undefined): void {
     this.#limits.slowClients.forget(this.#check)
     const bytes = this.#bytes + (chunk?.length ?? 0)
+    this.#received.bodyBytesReceived = bytes
     if (bytes > this.#limits.bytesMax) this.#stop('TIDEGATE_BODY_TOO_LARGE')
     else this.#sink?.end(chunk, trailers)
   }

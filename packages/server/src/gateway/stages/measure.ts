@@ -1,6 +1,6 @@
 /**
- * Counts every response by route and status, with the time until it began. It wraps all other
- * stages, so that it sees refusals too.
+ * Counts every response by route and status, with the time until it began. The stage that logs
+ * calls it, because that sees refusals too, and a stage of its own would take another promise.
  */
 
 import type { Histogram } from 'tidegate/metrics'
@@ -10,7 +10,7 @@ import {
   type RouteMetrics,
 } from '../../observability/metrics/gateway-metrics.ts'
 import type { GatewayRequest, GatewayResponse } from '../message.ts'
-import { type Stage, whenDone } from '../pipeline.ts'
+import { requestSpan } from '../request-trace.ts'
 import { upstreamMs } from '../upstreams/upstream-context.ts'
 import { foundRoute, type Route } from './route.ts'
 
@@ -20,7 +20,10 @@ interface RouteCells {
   readonly upstreamTimes: Histogram
 }
 
-export function measure(metrics: GatewayMetrics): Stage {
+/** Called for every response, with the time at which its request was taken. */
+export type Measure = (request: GatewayRequest, response: GatewayResponse, startMs: number) => void
+
+export function measure(metrics: GatewayMetrics): Measure {
   const unrouted = metrics.routeOf(NO_ROUTE)
   const cells = new Map<Route, RouteCells>()
   const cellsOf = (route: Route): RouteCells => {
@@ -34,27 +37,17 @@ export function measure(metrics: GatewayMetrics): Stage {
     cells.set(route, made)
     return made
   }
-  const count = (
-    { context }: GatewayRequest,
-    { status }: GatewayResponse,
-    startMs: number,
-  ): void => {
+  return ({ context }, { status }, startMs) => {
     const tookMs = performance.now() - startMs
     const route = context.get(foundRoute)
+    const traceId = context.get(requestSpan)?.traceId
     if (route === undefined) {
-      unrouted.responded(status, tookMs)
+      unrouted.responded(status, tookMs, traceId)
       return
     }
     const own = cellsOf(route)
-    own.route.responded(status, tookMs)
+    own.route.responded(status, tookMs, traceId)
     const ms = context.get(upstreamMs)
     if (ms !== undefined) own.upstreamTimes.observe(ms / 1_000)
-  }
-  return (request, next) => {
-    const startMs = performance.now()
-    return whenDone(next(request), (response) => {
-      count(request, response, startMs)
-      return response
-    })
   }
 }

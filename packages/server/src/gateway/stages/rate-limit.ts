@@ -8,6 +8,8 @@ import { writeHeaders } from 'tidegate/http'
 import type { RequestCheck } from '../../limits/enforcer.ts'
 import { type RequestOutcome, unlimited } from '../../limits/outcome.ts'
 import type { DoorMetrics } from '../../observability/metrics/door-metrics.ts'
+import { checkOutcome } from '../../observability/tracing/check-outcome.ts'
+import type { TracedRequest, Within } from '../../observability/tracing/tracing.ts'
 import type { GatewaySection } from '../../policy/schema/listener-section.ts'
 import { createContextKey } from '../context.ts'
 import { HeaderListWriter } from '../header-list.ts'
@@ -15,6 +17,7 @@ import type { LivePolicy } from '../live-policy.ts'
 import type { GatewayRequest, GatewayResponse } from '../message.ts'
 import { type Handler, type Stage, whenDone } from '../pipeline.ts'
 import { refusal } from '../refusal.ts'
+import { requestSpan } from '../request-trace.ts'
 import { blockedResponse } from './blocked-response.ts'
 import { isExempt } from './ip-lists.ts'
 import { preflightMethod } from './preflights.ts'
@@ -29,6 +32,9 @@ const exempt: RequestCheck = { isAddressChecked: true, isExempt: true }
 
 /** The decision of the limits, once there is one. */
 export const limitOutcome = createContextKey<RequestOutcome | undefined>(undefined)
+
+/** True if the limits were charged when the same request was first executed. */
+export const isChargedBefore = createContextKey(false)
 
 /** How long the store took to decide. */
 export const storeMs = createContextKey(0)
@@ -59,12 +65,18 @@ export function rateLimit(
   return (request, next): MaybePromise<GatewayResponse> => {
     const { context } = request
     if (context.get(preflightMethod) !== undefined) return next(request)
-    const isFree = context.get(isExempt)
+    const isFree = context.get(isExempt) || context.get(isChargedBefore)
     const startedMs = metrics?.startMs() ?? 0
-    const verdict = policy.enforcer().evaluate(request, isFree ? exempt : checked)
+    const span = context.get(requestSpan)
+    const asked = isFree ? exempt : checked
+    const verdict =
+      span === undefined
+        ? policy.enforcer().evaluate(request, asked)
+        : evaluateTraced(span, policy, request, asked)
+    const traceId = span?.traceId
     if (isFree && verdict === unlimited) return next(request)
     if (!(verdict instanceof Promise)) {
-      metrics?.decided(verdict, startedMs)
+      metrics?.decided(verdict, startedMs, traceId)
       return proceed(request, verdict, next)
     }
     const startMs = performance.now()
@@ -73,7 +85,7 @@ export function rateLimit(
       const onVerdict = (found: RequestOutcome) => {
         const tookMs = performance.now() - startMs
         context.set(storeMs, tookMs)
-        metrics?.decidedAfter(found, tookMs)
+        metrics?.decidedAfter(found, tookMs, traceId)
         try {
           const response = proceed(request, found, next)
           if (response instanceof Promise) response.then(resolve, reject)
@@ -85,6 +97,16 @@ export function rateLimit(
       verdict.then(onVerdict, reject)
     })
   }
+}
+
+function evaluateTraced(
+  span: TracedRequest,
+  policy: LivePolicy,
+  request: GatewayRequest,
+  asked: RequestCheck,
+): MaybePromise<RequestOutcome> {
+  const decide = (within: Within) => policy.enforcer().evaluate(request, { ...asked, within })
+  return span.check('gateway', policy.isShared === true, decide, checkOutcome)
 }
 
 function missingKey(): GatewayResponse {

@@ -66,12 +66,20 @@ export function routeFinder(sections: readonly RouteSection[]): FindRoute {
     methods: match.methods === undefined ? undefined : new Set(withHead(match.methods)),
     isHost: match.host === undefined ? undefined : hostMatcher(match.host),
   }))
+  if (isForAll(sections[0])) return () => 0
   const areHostsRead = rules.some(({ isHost }) => isHost !== undefined)
   return (request) => {
     patterns.read(request.path)
     const host = areHostsRead ? canonicalHost(request.host) : ''
     return rules.findIndex((rule, index) => patterns.matches(index) && fits(rule, request, host))
   }
+}
+
+/** True for a route that every request takes, so that no path has to be read. */
+function isForAll(section: RouteSection | undefined): boolean {
+  if (section === undefined) return false
+  const { path = EVERYTHING, methods, host } = section.match
+  return path === EVERYTHING && methods === undefined && host === undefined
 }
 
 function onlyUpstream(upstreams: ReadonlyMap<string, Upstream>): RouteSection[] {

@@ -20,7 +20,14 @@ import type { Progress, ResponseHandler } from './http1/upstream-connection.ts'
 import { cleanResponseHead, cleanTrailers, upgradeHead } from './response-head.ts'
 import type { Target } from './target.ts'
 import type { UpstreamCall } from './upstream-client.ts'
-import { isUrgent, onIncomplete, upstreamMs, upstreamTarget } from './upstream-context.ts'
+import {
+  isUrgent,
+  onIncomplete,
+  triedTargets,
+  upstreamMs,
+  upstreamTarget,
+  usedTarget,
+} from './upstream-context.ts'
 import { isBroken, isOfRequest, reasonOf, upstreamProblem } from './upstream-problem.ts'
 
 export interface Attempts {
@@ -85,7 +92,9 @@ class Exchange implements ResponseHandler, Waiter {
     }
     const { client, context } = this.#request
     this.#target = target
+    context.set(usedTarget, target.origin)
     this.#tried.push(target)
+    context.get(triedTargets)?.push(target.origin)
     this.#connection = undefined
     this.#isDone = false
     this.#slot = target.slots.take(client, this, context.get(isUrgent))

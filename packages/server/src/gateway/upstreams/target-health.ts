@@ -3,22 +3,15 @@
  * it until they succeed again. Each change is reported once to the log, because retries hide it.
  */
 
+import type { TargetChange } from '../../observability/traffic-events.ts'
 import type { UpstreamSection } from '../../policy/schema/upstreams-section.ts'
 
-/** A change of a target, for operators. `reason` is a status or the code of an error. */
-export type TargetEvent =
-  /** The first of consecutive requests without a response. */
-  | { readonly type: 'failing'; readonly reason: string }
-  | {
-      readonly type: 'ejected'
-      readonly reason: string
-      readonly failures: number
-      readonly forMs: number
-    }
-  /** A response without an error, after `failing` or `ejected`. */
-  | { readonly type: 'recovered'; readonly downMs: number }
-  | { readonly type: 'unhealthy'; readonly reason: string }
-  | { readonly type: 'healthy' }
+/**
+ * A change of a target, for operators. `reason` is a status or the code of an error. `failing` is
+ * the first of consecutive requests without a response, `recovered` a response without an error
+ * after `failing` or `ejected`.
+ */
+export type TargetEvent = TargetChange
 
 export type TargetObserver = (event: TargetEvent) => void
 
@@ -54,8 +47,10 @@ export class TargetHealth {
     return this.#isHealthy
   }
 
-  isEjected(nowMs: number): boolean {
-    return nowMs < this.#ejectedUntilMs
+  isEjected(nowMs?: number): boolean {
+    // Most targets never were, and to read the clock takes longer than all other checks.
+    if (this.#ejectedUntilMs === 0) return false
+    return (nowMs ?? performance.now()) < this.#ejectedUntilMs
   }
 
   /** To be called for every response of a request. */

@@ -12,6 +12,12 @@ export const isUrgent = createContextKey(false)
 /** The time from sending the request until its response began or failed. */
 export const upstreamMs = createContextKey<number | undefined>(undefined)
 
+/** The target that got the request, the last one if there were several. */
+export const usedTarget = createContextKey<string | undefined>(undefined)
+
+/** The targets that a traced request was sent to, in turn; undefined for other requests. */
+export const triedTargets = createContextKey<string[] | undefined>(undefined)
+
 /** Called if a response breaks off after its head. */
 export const onIncomplete = createContextKey<ReportIncomplete | undefined>(undefined)
 

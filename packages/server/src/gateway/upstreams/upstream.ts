@@ -65,11 +65,7 @@ export class Upstream implements Attempts {
   }
 
   next(tried: readonly Target[], client: string): Target | undefined {
-    const nowMs = performance.now()
-    return (
-      this.#find((target) => !target.health.isEjected(nowMs), tried, client) ??
-      this.#find(() => true, tried, client)
-    )
+    return this.#find(isInUse, tried, client) ?? this.#find(isAny, tried, client)
   }
 
   /** Resolves when all requests that have this upstream as their route have ended. */
@@ -135,4 +131,10 @@ export class Upstream implements Attempts {
   #isInUse(): boolean {
     return this.#arriving > 0 || this.targets.some(({ slots }) => slots.count > 0)
   }
+}
+
+const isAny = () => true
+
+function isInUse({ health }: Target): boolean {
+  return !health.isEjected()
 }

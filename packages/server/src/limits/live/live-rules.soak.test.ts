@@ -10,12 +10,13 @@ import { factsOf, policyOf } from '../enforcer-contract.ts'
 import type { LiveBlock, LiveEntries, LiveOverride } from './live-entries.ts'
 
 const COUNT = 10_000
-const ROUNDS = 60
+const ROUNDS = 200
 
 /**
- * The aim is 1.05, and it is not met: a decision of 2 to 3 µs in memory took 10 to 15 % longer. The
- * bound is far above the noise of a shared machine, and far below the cost of a search through all
- * entries.
+ * The aim is 1.05, and it is not met. On a machine with other work, a decision of 2 to 3 µs in
+ * memory took 6 to 11 % longer for keys without an entry, and 9 to 19 % for keys with an override.
+ * The bound is far above the noise of a busy machine, and far below the cost of a search through
+ * all entries.
  */
 const RATIO_MAX = 3
 
@@ -24,10 +25,12 @@ limits:
   - { name: org, key: organisation, otherwise: skip, limit: 1000000, per: 1s, accuracy: exact }
   - { name: key, key: apiKey, otherwise: ip, limit: 1000000, per: 1s, accuracy: exact }`
 
-function entriesOf(count: number): LiveEntries {
+/** Overrides of the keys `prefix0`, `prefix1` and so on, and blocks of other clients. */
+function entriesOf(count: number, prefix: string): LiveEntries {
   const ends = { expiresAt: Infinity, at: 1 }
+  const set = { limit: 2_000_000 }
   const overrides = Array.from({ length: count }, (_, at): LiveOverride => {
-    return { ...ends, id: `o${at}`, limit: 'key', key: [`other_${at}`], set: { limit: 5 } }
+    return { ...ends, id: `o${at}`, limit: 'key', key: [`${prefix}${at}`], set }
   })
   const blocks = Array.from({ length: count }, (_, at): LiveBlock => {
     const address = `10.${at >> 8}.${at & 255}.1`
@@ -58,9 +61,9 @@ function measured(store: Store, entries: LiveEntries, decisions: number) {
 }
 
 /** Both in turns, each first in half of the rounds, so that noise hits both alike. */
-async function compared(store: Store, decisions: number) {
-  const without = measured(store, entriesOf(0), decisions)
-  const withAll = measured(store, entriesOf(COUNT), decisions)
+async function compared(store: Store, prefix: string, decisions: number) {
+  const without = measured(store, entriesOf(0, prefix), decisions)
+  const withAll = measured(store, entriesOf(COUNT, prefix), decisions)
   const plain: number[] = []
   const ratios: number[] = []
   for (let round = 0; round < ROUNDS; round++) {
@@ -77,10 +80,13 @@ function median(values: readonly number[]): number {
   return [...values].sort((one, other) => one - other)[values.length >> 1] ?? Number.NaN
 }
 
-test('10,000 overrides and blocks are not searched for a decision', async () => {
-  const { plainNs, ratio } = await compared(memoryStore(), 5_000)
+test.each([
+  ['without an entry', 'other_'],
+  ['with an override', 'key_'],
+])('10,000 overrides and blocks are not searched for a key %s', async (which, prefix) => {
+  const { plainNs, ratio } = await compared(memoryStore(), prefix, 1_500)
   const plain = `a decision takes ${plainNs.toFixed(0)} ns without entries`
   const full = `with ${COUNT} overrides and ${COUNT} blocks ${ratio.toFixed(3)} times that`
-  process.stdout.write(`${plain}, ${full}\n`)
+  process.stdout.write(`${plain}, ${full}, for keys ${which}\n`)
   expect(ratio).toBeLessThan(RATIO_MAX)
 })

@@ -14,7 +14,6 @@ import type { Overrides } from '../compile/overrides.ts'
 import type { RequestLimit } from '../compile/request-limit.ts'
 import type { RequestFacts } from '../request-facts.ts'
 import { AddressBlocks } from './address-blocks.ts'
-import { FilteredMap } from './filtered-map.ts'
 import {
   blockedIdentities,
   type LiveBlock,
@@ -23,6 +22,7 @@ import {
   type SwitchState,
 } from './live-entries.ts'
 import { holding, type Placed, type Places, place, placedOn } from './placed.ts'
+import { TextTable } from './text-table.ts'
 
 /** How entries name limits and keys. Each front end has its own names. */
 export interface LimitIndex {
@@ -36,12 +36,15 @@ export interface LimitIndex {
 export interface KeyEntries {
   readonly override: Placed<LiveOverride> | undefined
   readonly block: Placed<LiveBlock> | undefined
+  /** The override whose numbers were made last, and these numbers. */
+  madeFor: LiveOverride | undefined
+  made: Limit | undefined
 }
 
 /** The live entries of one limit. One look-up finds the overrides and blocks of a key. */
-export type LiveKeys = FilteredMap<KeyEntries>
+export type LiveKeys = TextTable<KeyEntries>
 
-type IdentityBlocks = FilteredMap<Placed<LiveBlock>>
+type IdentityBlocks = TextTable<Placed<LiveBlock>>
 
 type IdentityKind = (typeof blockedIdentities)[number]
 
@@ -53,8 +56,6 @@ export class LiveRules implements Overrides {
   readonly #now: Now
   readonly #index: LimitIndex
   readonly #keys: ReadonlyMap<string, LiveKeys>
-  /** Made when they are first needed: 50,000 at once would take a tenth of a second. */
-  readonly #made = new Map<LiveOverride, Limit | undefined>()
   readonly #addresses: AddressBlocks | undefined
   readonly #hasIdentities: boolean
   /** A field for each kind, because every request looks into all of them. */
@@ -100,14 +101,21 @@ export class LiveRules implements Overrides {
   }
 
   /** The numbers of the override that holds, if there is one. */
-  numbersOf({ override }: KeyEntries): Limit | undefined {
-    const held = override === undefined ? undefined : holding(override, this.#now())
-    return held === undefined ? undefined : this.#limitOf(held)
+  numbersOf(found: KeyEntries): Limit | undefined {
+    const { override } = found
+    const held = override === undefined ? undefined : holding(override, this.#now)
+    if (held === undefined) return undefined
+    // Made when they are first needed: 50,000 at once would take a tenth of a second.
+    if (found.madeFor !== held) {
+      found.made = this.#limitOf(held)
+      found.madeFor = held
+    }
+    return found.made
   }
 
   /** The block that holds, if there is one and the switch does not lift it. */
   blockOf({ block }: KeyEntries): LiveBlock | undefined {
-    const held = block === undefined ? undefined : holding(block, this.#now())
+    const held = block === undefined ? undefined : holding(block, this.#now)
     return held === undefined || this.areBlocksLifted ? undefined : held
   }
 
@@ -118,7 +126,7 @@ export class LiveRules implements Overrides {
 
   findOverride(limitName: string, key: string): LiveOverride | undefined {
     const override = this.#keys.get(limitName)?.get(key)?.override
-    return override === undefined ? undefined : holding(override, this.#now())
+    return override === undefined ? undefined : holding(override, this.#now)
   }
 
   addressBlock(ip: string | undefined): LiveBlock | undefined {
@@ -145,25 +153,23 @@ export class LiveRules implements Overrides {
   #blockIn(places: IdentityBlocks | undefined, value: string | undefined): LiveBlock | undefined {
     if (places === undefined || value === undefined) return undefined
     const placed = places.get(value)
-    return placed === undefined ? undefined : holding(placed, this.#now())
+    return placed === undefined ? undefined : holding(placed, this.#now)
   }
 
   /** Numbers that do not fit the limit change nothing, as if there were no override. */
   #limitOf(override: LiveOverride): Limit | undefined {
-    if (this.#made.has(override)) return this.#made.get(override)
-    let limit: Limit | undefined
     try {
-      limit = this.#index.limitOf(override)
+      return this.#index.limitOf(override)
     } catch {
-      limit = undefined
+      return undefined
     }
-    this.#made.set(override, limit)
-    return limit
   }
 }
 
 /** Limits of a policy are named by `name`; a key has a text for each of its parts. */
 export function indexOf({ byName }: LimitSet): LimitIndex {
+  // Overrides with the same numbers share one limit, so that it stays in the cache of a core.
+  const made = new Map<string, Limit>()
   return {
     keyOf(limitName, parts) {
       const limit = byName.get(limitName)
@@ -171,15 +177,28 @@ export function indexOf({ byName }: LimitSet): LimitIndex {
     },
     limitOf({ limit, set }) {
       const settings = byName.get(limit)?.settings
-      return settings && makeLimit(settings, set)
+      if (settings === undefined) return undefined
+      const numbers = JSON.stringify([limit, set.limit, set.per, set.burst, set.ttl])
+      const known = made.get(numbers) ?? makeLimit(settings, set)
+      made.set(numbers, known)
+      return known
     },
   }
 }
 
-/** The key of a limit from its parts; undefined if their number is wrong. */
-export function liveKey({ key }: RequestLimit, parts: readonly string[]): string | undefined {
-  const [first] = key.alternatives
-  return first?.parts === parts.length ? first.fromParts(parts) : undefined
+/**
+ * The key of a limit from its parts; undefined if their number is wrong. `kind` names a fallback,
+ * such as `ip`. Default: the first kind.
+ */
+export function liveKey(
+  { key }: RequestLimit,
+  parts: readonly string[],
+  kind?: string,
+): string | undefined {
+  const { alternatives } = key
+  const named =
+    kind === undefined ? alternatives[0] : alternatives.find((one) => one.label === kind)
+  return named?.parts === parts.length ? named.fromParts(parts) : undefined
 }
 
 type KeyBlock = LiveBlock & { readonly limit: string; readonly key: readonly string[] }
@@ -206,20 +225,23 @@ function byLimitAndKey(
     keys.set(key, changed(keys.get(key) ?? noKeyEntries))
   }
   for (const one of overrides) {
-    add(one.limit, one.key, ({ override, block }) => {
-      return { override: placedOn(override, one), block }
-    })
+    add(one.limit, one.key, (known) => ({ ...known, override: placedOn(known.override, one) }))
   }
   for (const one of blocks) {
-    add(one.limit, one.key, ({ override, block }) => ({ override, block: placedOn(block, one) }))
+    add(one.limit, one.key, (known) => ({ ...known, block: placedOn(known.block, one) }))
   }
-  return new Map(Array.from(byLimit, ([name, keys]) => [name, new FilteredMap(keys)]))
+  return new Map(Array.from(byLimit, ([name, keys]) => [name, new TextTable(keys)]))
 }
 
-const noKeyEntries: KeyEntries = { override: undefined, block: undefined }
+const noKeyEntries: KeyEntries = Object.freeze({
+  override: undefined,
+  block: undefined,
+  madeFor: undefined,
+  made: undefined,
+})
 
 function ofIdentity(kind: IdentityKind, blocks: readonly LiveBlock[]): IdentityBlocks | undefined {
   const places: Places<string, LiveBlock> = new Map()
   for (const block of blocks) if (block.kind === kind) place(places, block.value, block)
-  return places.size === 0 ? undefined : new FilteredMap(places)
+  return places.size === 0 ? undefined : new TextTable(places)
 }

@@ -52,7 +52,7 @@ const SAMPLE_EVERY = 16
 /** Stands for the start of a decision that is not timed. */
 const NOT_TIMED = -1
 
-const outcomeLabels: Readonly<Record<Outcome, string>> = {
+export const outcomeLabels: Readonly<Record<Outcome, string>> = {
   admitted: 'allowed',
   denied: 'denied',
   unavailable: 'unavailable',
@@ -158,23 +158,23 @@ export class DoorMetrics {
     return (this.#count & (SAMPLE_EVERY - 1)) === 0 ? performance.now() : NOT_TIMED
   }
 
-  /** Counts a decision that did not wait. */
-  decided(found: RequestOutcome, startMs: number): void {
+  /** Counts a decision that did not wait. `traceId` is that of a sampled request. */
+  decided(found: RequestOutcome, startMs: number, traceId?: string): void {
     const way = this.#decided(found)
     if (startMs === NOT_TIMED) return
-    this.#timesOf(way).observe((performance.now() - startMs) / 1_000, SAMPLE_EVERY)
+    this.#timesOf(way).observe((performance.now() - startMs) / 1_000, SAMPLE_EVERY, traceId)
   }
 
-  /** Counts a decision that took `tookMs`. */
-  decidedAfter(found: RequestOutcome, tookMs: number): void {
-    this.#timesOf(this.#decided(found)).observe(tookMs / 1_000)
+  /** Counts a decision that took `tookMs`. `traceId` is that of a sampled request. */
+  decidedAfter(found: RequestOutcome, tookMs: number, traceId?: string): void {
+    this.#timesOf(this.#decided(found)).observe(tookMs / 1_000, 1, traceId)
   }
 
   /** Counts a call whose limits were counted one by one, by `limitDecided`. */
-  called(outcome: Outcome, decision: Decision | undefined, tookMs: number): void {
+  called(outcome: Outcome, decision: Decision | undefined, tookMs: number, traceId?: string): void {
     const way = decision === undefined ? 'none' : this.#wayOf(decision)
     this.#requestsOf(outcome, way).value += 1
-    this.#timesOf(way).observe(tookMs / 1_000)
+    this.#timesOf(way).observe(tookMs / 1_000, 1, traceId)
   }
 
   limitDecided(name: string, decision: Decision, isShadow: boolean): void {

@@ -4,7 +4,7 @@
  * https://prometheus.io/docs/specs/om/open_metrics_spec/
  */
 
-import type { MetricFamily, MetricSample } from 'tidegate/metrics'
+import type { Exemplar, MetricFamily, MetricSample } from 'tidegate/metrics'
 
 export const expositionFormats = ['prometheus', 'openmetrics'] as const
 
@@ -32,14 +32,15 @@ export function* pageLines(
     const shown = isPlain ? name : name.replace(/_total$/, '')
     yield `# HELP ${shown} ${escapedHelp(help)}`
     yield `# TYPE ${shown} ${type}`
-    for (const sample of family.samples) yield* sampleLines(family, sample)
+    for (const sample of family.samples) yield* sampleLines(family, sample, format)
   }
   if (format === 'openmetrics') yield '# EOF'
 }
 
 function* sampleLines(
   { name, type, bounds = [] }: MetricFamily,
-  { labels, value, sum = 0, buckets = [] }: MetricSample,
+  { labels, value, sum = 0, buckets = [], exemplars = [] }: MetricSample,
+  format: ExpositionFormat,
 ): Generator<string> {
   const text = labelText(labels)
   if (type !== 'histogram') {
@@ -47,13 +48,21 @@ function* sampleLines(
     return
   }
   const before = text === '' ? '' : `${text},`
+  const exemplar = (at: number) => (format === 'prometheus' ? '' : exemplarText(exemplars[at]))
   for (const [at, bound] of bounds.entries()) {
-    yield `${name}_bucket{${before}le="${bound}"} ${numberText(buckets[at] ?? 0)}`
+    yield `${name}_bucket{${before}le="${bound}"} ${numberText(buckets[at] ?? 0)}${exemplar(at)}`
   }
-  yield `${name}_bucket{${before}le="+Inf"} ${numberText(value)}`
+  yield `${name}_bucket{${before}le="+Inf"} ${numberText(value)}${exemplar(bounds.length)}`
   yield text === '' ? `${name}_sum ${sum}` : `${name}_sum{${text}} ${sum}`
   const count = numberText(value)
   yield text === '' ? `${name}_count ${count}` : `${name}_count{${text}} ${count}`
+}
+
+/** Only OpenMetrics has exemplars. */
+function exemplarText(exemplar: Exemplar | null | undefined): string {
+  if (exemplar == null) return ''
+  const { traceId, value, atSeconds } = exemplar
+  return ` # {trace_id="${traceId}"} ${value} ${atSeconds.toFixed(3)}`
 }
 
 function labelText(labels: Readonly<Record<string, string>>): string {

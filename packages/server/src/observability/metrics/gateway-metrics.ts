@@ -7,7 +7,7 @@ import {
   histogramFamily,
   type MetricFamily,
 } from 'tidegate/metrics'
-import type { RefusedConnection } from '../line-budget.ts'
+import type { RefusedConnection } from '../traffic-events.ts'
 
 /** Bounds of whole requests in seconds, as OpenTelemetry has them for HTTP. */
 const requestBounds = [...[0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]] as const
@@ -41,10 +41,11 @@ export class RouteMetrics {
     this.#times = times
   }
 
-  responded(status: number, tookMs: number): void {
+  /** `traceId` is that of a sampled request. */
+  responded(status: number, tookMs: number, traceId?: string): void {
     const counter = this.#byStatus[status] ?? this.#ofStatus(status)
     counter.value += 1
-    this.#times.observe(tookMs / 1_000)
+    this.#times.observe(tookMs / 1_000, 1, traceId)
   }
 
   #ofStatus(status: number): Counter {

@@ -57,5 +57,18 @@ function sumOf({ name, type }: MetricFamily, one: MetricSample, other: MetricSam
   const value = combine(one.value, other.value)
   if (one.buckets === undefined) return { labels: one.labels, value }
   const buckets = one.buckets.map((count, at) => count + (other.buckets?.[at] ?? 0))
-  return { labels: one.labels, value, sum: (one.sum ?? 0) + (other.sum ?? 0), buckets }
+  const sum = (one.sum ?? 0) + (other.sum ?? 0)
+  const exemplars = latestOf(one.exemplars, other.exemplars)
+  return { labels: one.labels, value, sum, buckets, ...(exemplars !== undefined && { exemplars }) }
+}
+
+type Exemplars = MetricSample['exemplars']
+
+function latestOf(one: Exemplars, other: Exemplars): Exemplars {
+  if (one === undefined || other === undefined) return one ?? other
+  return one.map((first, at) => {
+    const second = other[at] ?? null
+    if (first === null || second === null) return first ?? second
+    return second.atSeconds > first.atSeconds ? second : first
+  })
 }

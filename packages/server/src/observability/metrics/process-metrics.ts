@@ -8,7 +8,8 @@ const RESOLUTION_MS = 10
 
 const NANOSECONDS = 1e9
 
-const quantiles = [0.5, 0.99, 1] as const
+/** Not as a label `quantile`, which is for summaries only. */
+const percentiles = [50, 99, 100] as const
 
 export interface ProcessMetrics {
   read(): readonly MetricFamily[]
@@ -26,9 +27,9 @@ export function processMetrics(version: string): ProcessMetrics {
       const { user, system } = process.cpuUsage()
       const { rss, heapUsed } = process.memoryUsage()
       const { active, idle } = performance.eventLoopUtilization()
-      const lag = quantiles.map((quantile) => ({
-        labels: { quantile: String(quantile) },
-        value: lagSeconds(delays.count === 0 ? 0 : delays.percentile(quantile * 100)),
+      const lag = percentiles.map((percentile) => ({
+        labels: { percentile: String(percentile) },
+        value: lagSeconds(delays.count === 0 ? 0 : delays.percentile(percentile)),
       }))
       delays.reset()
       const labels = { version, node: process.version }

@@ -13,12 +13,17 @@ import {
 import type { ServiceEvent } from '../events.ts'
 import { DecisionMetrics } from './door-metrics.ts'
 import { GatewayMetrics } from './gateway-metrics.ts'
+import { IdempotencyMetrics } from './idempotency-metrics.ts'
 
 export type ReadFamilies = () => readonly MetricFamily[]
+
+/** The results of audit records. */
+const attemptResults = ['done', 'refused', 'conflict', 'denied'] as const
 
 export class ServiceMetrics {
   readonly decisions = new DecisionMetrics()
   readonly gateway = new GatewayMetrics()
+  readonly idempotency = new IdempotencyMetrics()
   /** Its meter is that of the store. */
   readonly store: LimiterMetrics = limiterMetrics()
   readonly #loads = counterFamily({
@@ -47,6 +52,11 @@ export class ServiceMetrics {
     name: 'tidegate_source_disconnects_total',
     help: 'Times that the source of policies stopped answering.',
   })
+  readonly #attempts = counterFamily({
+    name: 'tidegate_admin_attempts_total',
+    help: 'Changes and failed attempts of operators, by result, as the audit records them.',
+    labels: ['result'],
+  })
   readonly #contact = { isReachable: undefined as boolean | undefined, lostAtMs: 0 }
   #entries = { overrides: 0, blocks: 0, problems: 0 }
   readonly #reads: ReadFamilies[] = []
@@ -54,6 +64,7 @@ export class ServiceMetrics {
   constructor() {
     // Alerts need a series from the beginning, because an increase is a difference.
     for (const result of ['applied', 'refused']) this.#loads.of(result)
+    for (const result of attemptResults) this.#attempts.of(result)
     for (const family of [this.#errors, this.#connections, this.#disconnects]) family.of()
   }
 
@@ -88,6 +99,11 @@ export class ServiceMetrics {
         this.#entries = { overrides, blocks, problems: problems.length }
         return
       }
+      case 'audit': {
+        const result = attemptResults.find((one) => one === Reflect.get(event.record, 'result'))
+        if (result !== undefined) this.#attempts.of(result).value += 1
+        return
+      }
       case 'error':
         this.#errors.of().value += 1
         return
@@ -103,8 +119,9 @@ export class ServiceMetrics {
     const families = [
       ...this.decisions.read(),
       ...this.gateway.read(),
+      ...this.idempotency.read(),
       ...this.store.snapshot().filter(isOfStore),
-      ...[...own, this.#disconnects].map((family) => family.read()),
+      ...[...own, this.#disconnects, this.#attempts].map((family) => family.read()),
       gauge('tidegate_overrides', 'Live overrides.', overrides),
       gauge('tidegate_blocks', 'Live blocks.', blocks),
       gauge('tidegate_entry_problems', 'Live entries that could not be used.', problems),

@@ -1,5 +1,6 @@
 import type { Decision } from 'tidegate'
 import { expect, test } from 'vitest'
+import { keyedDigest } from '../digests.ts'
 import { TopLists } from './top-lists.ts'
 
 const decision = { remaining: 0, limit: 1, degraded: null, source: 'store' } as const
@@ -7,10 +8,12 @@ const decision = { remaining: 0, limit: 1, degraded: null, source: 'store' } as 
 const allowed = { ...decision, allowed: true } as unknown as Decision
 const refused = { ...decision, allowed: false } as unknown as Decision
 
+const digest = keyedDigest('a secret')
+
 const MINUTE_MS = 60_000
 
 test('a key that floods is first among a million others, within its error', () => {
-  const lists = new TopLists({ sampleEvery: 1 })
+  const lists = new TopLists({ digest, sampleEvery: 1 })
   for (let at = 0; at < 1_000_000; at++) {
     lists.add('api', at % 10 === 0 ? 'flood' : `key-${at}`, refused)
   }
@@ -24,7 +27,7 @@ test('a key that floods is first among a million others, within its error', () =
 
 test('a window of 5 minutes is kept for another 5', () => {
   let nowMs = 1_000
-  const lists = new TopLists({ now: () => nowMs, sampleEvery: 1 })
+  const lists = new TopLists({ digest, now: () => nowMs, sampleEvery: 1 })
   const counts = () => lists.read('asked', undefined, 9, true).keys.map(({ count }) => count)
   lists.add('api', 'ada', allowed)
   nowMs += 5 * MINUTE_MS
@@ -38,7 +41,7 @@ test('a window of 5 minutes is kept for another 5', () => {
 })
 
 test('limits beyond the maximum share a list', () => {
-  const lists = new TopLists({ sampleEvery: 1 })
+  const lists = new TopLists({ digest, sampleEvery: 1 })
   for (let at = 0; at < 500; at++) lists.add(`limit-${at}`, 'ada', allowed)
   const names = lists.read('asked', undefined, 1_000, true).keys.map(({ limit }) => limit)
   expect(new Set(names).size).toBe(61)
@@ -47,7 +50,7 @@ test('limits beyond the maximum share a list', () => {
 
 test('digests depend on the secret', () => {
   const [one, other, again] = ['a', 'b', 'a'].map((secret) => {
-    const lists = new TopLists({ secret })
+    const lists = new TopLists({ digest: keyedDigest(secret) })
     lists.add('api', '203.0.113.7', refused)
     return lists.read('refused', 'api', 1, false).keys[0]?.key
   })
@@ -57,7 +60,7 @@ test('digests depend on the secret', () => {
 })
 
 test('one in 64 decisions is counted as asked, for all', () => {
-  const lists = new TopLists()
+  const lists = new TopLists({ digest })
   for (let at = 0; at < 1_000_000; at++)
     lists.add('api', at % 4 === 0 ? 'often' : `k${at}`, allowed)
   const { keys, total } = lists.read('asked', 'api', 1, true)

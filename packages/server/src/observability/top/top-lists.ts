@@ -6,8 +6,8 @@
  * of an IPv4 address is found by trying all addresses.
  */
 
-import { createHmac, randomBytes } from 'node:crypto'
 import type { Decision } from 'tidegate'
+import type { Digest } from '../digests.ts'
 import { SpaceSaving } from './space-saving.ts'
 
 export const rankings = ['asked', 'refused'] as const
@@ -50,23 +50,23 @@ const SAMPLE_EVERY = 64
 
 const WINDOW_MS = 5 * 60_000
 
-/** 64 bits distinguish keys and reveal nothing without the secret. */
-const DIGEST_LENGTH = 16
-
 type Lists = Readonly<Record<Ranking, SpaceSaving>>
 
 /** The lists of one window, by limit. */
 type Window = Map<string, Lists>
 
 export interface TopOptions {
-  /** Processes with the same secret have the same digests. Default: a random one. */
-  readonly secret?: string | undefined
+  /** Makes digests of the keys, for callers that may not see them. */
+  readonly digest: Digest
+  /** The text of a key for operators. Default: the key itself. */
+  readonly shown?: (key: string) => string
   readonly now?: () => number
   readonly sampleEvery?: number
 }
 
 export class TopLists {
-  readonly #secret: string | Buffer
+  readonly #digest: Digest
+  readonly #shown: (key: string) => string
   readonly #now: () => number
   readonly #every: number
   /** Decisions until the next one that is counted. */
@@ -76,8 +76,10 @@ export class TopLists {
   #currentMs: number
   #previousMs: number
 
-  constructor({ secret, now = Date.now, sampleEvery = SAMPLE_EVERY }: TopOptions = {}) {
-    this.#secret = secret ?? randomBytes(32)
+  constructor(options: TopOptions) {
+    const { digest, shown = (key) => key, now = Date.now, sampleEvery = SAMPLE_EVERY } = options
+    this.#digest = digest
+    this.#shown = shown
     this.#now = now
     this.#every = sampleEvery
     this.#currentMs = now()
@@ -122,7 +124,10 @@ export class TopLists {
     return {
       sinceMs: this.#previousMs,
       total: all.reduce((sum, { total }) => sum + total, 0),
-      keys: top.map((one) => (isRaw ? one : { ...one, key: this.#digest(one.key) })),
+      keys: top.map((one) => {
+        const key = this.#shown(one.key)
+        return { ...one, key: isRaw ? key : this.digestOf(key) }
+      }),
     }
   }
 
@@ -135,9 +140,9 @@ export class TopLists {
     return lists
   }
 
-  #digest(key: string): string {
-    const digest = createHmac('sha256', this.#secret).update(key).digest('hex')
-    return `hmac-sha256:${digest.slice(0, DIGEST_LENGTH)}`
+  /** The digest of a key, for callers that may not see keys. */
+  digestOf(key: string): string {
+    return this.#digest(key)
   }
 }
 

@@ -24,7 +24,14 @@ describe('the JSON Schema', () => {
 })
 
 describe('a policy in the documents is valid:', () => {
-  const pages = ['README.md', 'gateway.md', 'keys-and-tiers.md', 'decision-api.md', 'migrating.md']
+  const pages = [
+    'README.md',
+    'gateway.md',
+    'keys-and-tiers.md',
+    'decision-api.md',
+    'migrating.md',
+    'regions.md',
+  ]
   const snippets = pages.flatMap((page) => {
     const text = readFileSync(new URL(page === 'README.md' ? page : `docs/${page}`, root), 'utf8')
     return Array.from(text.matchAll(/```yaml\n(.*?)```/gs), ([, snippet = '']) => snippet)

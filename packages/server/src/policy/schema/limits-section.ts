@@ -18,9 +18,13 @@ import {
   pathPattern,
   timeError,
 } from './field-types.ts'
+import { limitRegions } from './regions/regions-section.ts'
 
-/** Every request is compared with every limit. */
-const LIMITS_MAX = 256
+/**
+ * Every request is compared with every limit. With 1,000 of them, this took 15 µs for rules by
+ * header and 36 µs for paths, of the 70 µs that a request takes the gateway.
+ */
+const LIMITS_MAX = 1_000
 
 /** About as many as fit into a policy file. */
 const OVERRIDES_MAX = 10_000
@@ -236,6 +240,9 @@ export const limitSection = z.strictObject({
   within: name
     .optional()
     .describe('The limit whose key contains this one: counters of both are charged in one step.'),
+  regions: limitRegions
+    .optional()
+    .describe('How regions share the limit. Without it, each region has the whole limit.'),
 })
 
 export const limitsSection = z

@@ -3,6 +3,8 @@
 import { headerDialects } from 'tidegate/http'
 import { z } from 'zod'
 import { byteSize, cidr, duration, fileName, integer, listen, ownPath } from './field-types.ts'
+import { accessLogSection } from './logs/access-log-section.ts'
+import { requestIdSection } from './logs/request-id-section.ts'
 
 /** Proxy chains are short; a higher number would trust addresses that clients invent. */
 const HOPS_MAX = 32
@@ -108,6 +110,8 @@ export const gatewaySection = z
     overload: overload
       .prefault({})
       .describe('Sheds requests with 503, by priority, before the process is overloaded.'),
+    requestId: requestIdSection.describe('The ids of requests.'),
+    accessLog: accessLogSection.describe('Logs every request; `{}` turns it on. Needs a restart.'),
     healthPath: ownPath.default('/health').describe('Responds with 200 while the process runs.'),
     readyPath: ownPath.default('/ready').describe('Responds with 200 while it accepts requests.'),
   })

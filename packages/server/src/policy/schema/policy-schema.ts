@@ -10,10 +10,13 @@ import { controlSection } from './control/control-section.ts'
 import { corsSection } from './cors-section.ts'
 import { decisionApiSection } from './decision-api-section.ts'
 import { name } from './field-types.ts'
+import { idempotencySection } from './idempotency/idempotency-section.ts'
 import { ipListsSection, limitsSection, overridesSection } from './limits-section.ts'
 import { gatewaySection } from './listener-section.ts'
-import { logSection } from './log-section.ts'
+import { digestsSection } from './logs/digests-section.ts'
+import { logSection } from './logs/log-section.ts'
 import { rateLimitServiceSection } from './rate-limit-service-section.ts'
+import { regionsSection } from './regions/regions-section.ts'
 import { routesSection } from './routes-section.ts'
 import { storeSection } from './store-section.ts'
 import { tiersSection } from './tiers-section.ts'
@@ -25,6 +28,7 @@ export const policySchema = z.strictObject({
   region: name
     .optional()
     .describe('The region of this node, for `match.region` and the key `region`.'),
+  regions: regionsSection.describe('Limits that several regions share.'),
   store: storeSection.prefault({}).describe('The store of the counters.'),
   gateway: gatewaySection.describe('How clients reach the gateway.'),
   cors: corsSection
@@ -37,7 +41,9 @@ export const policySchema = z.strictObject({
   tiers: tiersSection.optional(),
   limits: limitsSection,
   overrides: overridesSection,
+  idempotency: idempotencySection.optional(),
   log: logSection.describe('What is logged.'),
+  digests: digestsSection.describe('The digests of clients and keys in logs and top lists.'),
   decisionApi: decisionApiSection.optional(),
   rateLimitService: rateLimitServiceSection.optional(),
   admin: adminSection.describe('A listener for operators.'),

@@ -71,6 +71,12 @@ export const storeSection = z
     if (section.mode !== 'memory' && section.addresses === undefined) {
       refuse('addresses', `with mode ${section.mode}, addresses such as [localhost:6379]`)
     }
+    if (section.mode === 'memory' && section.addresses !== undefined) {
+      refuse(
+        'addresses',
+        'with mode memory, none; Redis needs mode standalone, sentinel or cluster',
+      )
+    }
     if (section.mode === 'standalone' && (section.addresses?.length ?? 1) > 1) {
       refuse('addresses', 'with mode standalone, one address')
     }

@@ -6,12 +6,7 @@
 import type { TextFile } from '../../config/directory.ts'
 import type { LoadedFiles } from '../../config/file-source.ts'
 import { RlsConfigError } from './config-error.ts'
-import {
-  decodeChangedFiles,
-  hashOfFiles,
-  type RlsConfigOptions,
-  warmUpDecoder,
-} from './config-files.ts'
+import { decodeChangedFiles, hashOfFiles, type RlsConfigOptions } from './config-files.ts'
 import { loadConfig, type RlsConfig } from './rls-config.ts'
 
 const BEGIN = /^--- # ([A-Za-z0-9_./-]{1,200})$/
@@ -42,7 +37,6 @@ export function filesOfBundle(text: string): readonly TextFile[] {
 
 /** Loads a bundle. Undefined is a configuration without domains. */
 export function bundleLoader(options: RlsConfigOptions) {
-  warmUpDecoder()
   const decode = decodeChangedFiles()
   return async (text: string | undefined): Promise<LoadedFiles<RlsConfig>> => {
     const read = { files: [], hash: text ?? '' }

@@ -75,9 +75,12 @@ const workerModule = workerBeside(import.meta.url, 'decode-worker')
 /** One for the process. */
 const kept = new KeptWorker(workerModule)
 
-/** Starts the kept worker, so that the first published files do not wait for it. */
-export function warmUpDecoder(): void {
-  kept.warmUp()
+/**
+ * Starts the kept worker, so that the first published files do not wait for it. Resolves when it
+ * has decoded a file, or after `timeoutMs`.
+ */
+export function warmUpDecoder(timeoutMs: number): Promise<void> {
+  return kept.ready([{ name: 'none', text: 'domain: none\n' }], timeoutMs)
 }
 
 /** Parsing takes a millisecond for every four descriptors. */

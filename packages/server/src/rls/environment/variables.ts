@@ -206,6 +206,13 @@ const own: Readonly<Record<string, Variable>> = {
   TIDEGATE_UNHEALTHY: supported(
     'Tidegate only: time reported unhealthy before the stop. Default 0.',
   ),
+  TIDEGATE_LOG_SAMPLE: supported(
+    'Tidegate only: share of calls within their limits that is logged, at `info`. Default 0.01.',
+  ),
+  TIDEGATE_LOG_LINES: supported('Tidegate only: lines per second about other calls. Default 200.'),
+  TIDEGATE_DIGEST_SECRET: supported(
+    'Tidegate only: secret of the digests in logs, at least 32 characters. Default: a random one.',
+  ),
   TIDEGATE_DRAIN: supported('Tidegate only: time for calls to end at the stop. Default 10s.'),
   TIDEGATE_REDIS_PREFIX: supported('Tidegate only: prefix of all keys in Redis. Default `tg`.'),
   TIDEGATE_REDIS_BUCKETS: supported(

@@ -28,3 +28,52 @@ export function counterKey(
 function part(text: string): string {
   return `${text.length}:${text}`
 }
+
+/** The descriptor of a key. */
+export interface CountedDescriptor {
+  readonly domain: string
+  /** Such as `user=ada`, one for each entry; a shared pattern has its label. */
+  readonly entries: readonly string[]
+}
+
+/** The domain of a key; undefined for a key that was too long. */
+export function domainOf(prefix: string, key: string): string | undefined {
+  return partsOf(key, prefix === '' ? 1 : 2)?.at(-1)?.text
+}
+
+/** The opposite of `counterKey`; undefined for a key that was too long. */
+export function descriptorOf(prefix: string, key: string): CountedDescriptor | undefined {
+  const parts = partsOf(key, KEY_LENGTH_MAX)
+  const [domain, ...rest] = (prefix === '' ? parts : parts?.slice(1)) ?? []
+  if (domain === undefined) return undefined
+  const entries: string[] = []
+  for (let at = 0; at < rest.length; at++) {
+    const { text, isPattern } = rest[at] as KeyPart
+    // A pattern has its key and its value in one part.
+    if (isPattern) entries.push(text)
+    else {
+      at += 1
+      entries.push(`${text}=${rest[at]?.text ?? ''}`)
+    }
+  }
+  return { domain: domain.text, entries }
+}
+
+interface KeyPart {
+  readonly text: string
+  readonly isPattern: boolean
+}
+
+function partsOf(key: string, countMax: number): readonly KeyPart[] | undefined {
+  const parts: KeyPart[] = []
+  for (let at = 0; at < key.length && parts.length < countMax; ) {
+    const isPattern = key[at] === '*'
+    const from = isPattern ? at + 1 : at
+    const colon = key.indexOf(':', from)
+    const length = Number(key.slice(from, colon))
+    if (colon < 0 || !Number.isSafeInteger(length)) return undefined
+    at = colon + 1 + length
+    parts.push({ text: key.slice(colon + 1, at), isPattern })
+  }
+  return parts
+}

@@ -103,10 +103,11 @@ export class EnvoyLimits implements OperatedLimits {
     this.#parts = parts
   }
 
-  findCounter({ limit: domain, key: parts, within, tier }: CounterAsked): FoundCounter | string {
+  findCounter(asked: CounterAsked): FoundCounter | string {
+    const { limit: domain, key: parts, kind, within, tier } = asked
     const { live, stores } = this.#parts
-    if (within !== undefined || tier !== undefined) {
-      return "within, tier: only limits of a policy have them, not those of Envoy's files"
+    if (kind !== undefined || within !== undefined || tier !== undefined) {
+      return "kind, within, tier: only limits of a policy have them, not those of Envoy's files"
     }
     const found = this.#find(domain, parts)
     if (typeof found === 'string') return found

@@ -27,6 +27,7 @@ import { type CallOutcome, callOutcome, type ResponseSettings, responseOf } from
 import type { ResponseTimes } from './response-times.ts'
 import type { RlsPlan, RlsPlanner, ShownLimit } from './rls-plan.ts'
 import type { Stats } from './stats.ts'
+import { type RlsTracing, TracedRls } from './traced-call.ts'
 
 export interface ServiceSettings extends ResponseSettings {
   readonly nearLimitRatio: number
@@ -41,6 +42,8 @@ export interface ServiceParts {
   readonly overload: Overload
   /** Receives every call that was decided, with the decisions of its limits. */
   readonly onCall?: CallListener | undefined
+  /** Without it, no call is traced. */
+  readonly traces?: RlsTracing | undefined
   /** Receives errors that are bugs. */
   readonly onError: (error: unknown) => void
 }
@@ -50,7 +53,16 @@ export type CallListener = (
   outcome: CallOutcome,
   events: readonly DecisionEvent<ShownLimit>[],
   tookMs: number,
+  request: RateLimitRequest,
+  ids: CallIds,
+  /** The trace of a sampled call. */
+  traceId: string | undefined,
 ) => void
+
+/** The headers of a call as received, or empty texts. */
+export type CallIds = Pick<RpcCall, 'requestId' | 'traceparent'>
+
+const noIds: CallIds = { requestId: '', traceparent: '' }
 
 export const SHOULD_RATE_LIMIT = '/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit'
 
@@ -95,6 +107,13 @@ export class RateLimitService {
     }
     try {
       const plan = this.#planOf(call.bytes, start, end)
+      const traced = this.#parts.traces && this.#trace(call, this.#parts.traces)
+      if (traced !== undefined) {
+        this.#later(call, this.#decideLater(plan, traced), (decided) => {
+          this.#reply(call, decided.plan, decided.decisions, startMs, traced)
+        })
+        return
+      }
       if (plan instanceof Promise) {
         this.#later(call, this.#decideLater(plan), (decided) => {
           this.#reply(call, decided.plan, decided.decisions, startMs)
@@ -118,14 +137,14 @@ export class RateLimitService {
   }
 
   /** Decides a request that is not encoded. Never rejects. */
-  async ask(request: RateLimitRequest): Promise<RateLimitResponse | Refusal> {
+  async ask(request: RateLimitRequest, ids = noIds): Promise<RateLimitResponse | Refusal> {
     const { stats, overload } = this.#parts
     if (!this.#admits()) return { status: rpcStatus.unavailable, text: OVERLOADED }
     overload.enter()
     const startMs = performance.now()
     try {
       const { plan, decisions } = await this.#decideLater(this.#plannerOr().plan(request))
-      const response = this.#responseOf(plan, decisions, performance.now() - startMs)
+      const response = this.#responseOf(plan, decisions, performance.now() - startMs, ids)
       if (response !== undefined) return response
       stats.storeErrors++
       return { status: rpcStatus.unavailable, text: STORE_FAILED }
@@ -144,11 +163,24 @@ export class RateLimitService {
     return false
   }
 
-  async #decideLater(planning: MaybePromise<RlsPlan>) {
+  async #decideLater(planning: MaybePromise<RlsPlan>, traced?: TracedRls) {
     const { groups, stats } = this.#parts
-    const plan = await planning
-    if (!plan.isDomainKnown) stats.domainNotFound(plan.request.domain)
-    return { plan, decisions: await groups.charge(plan.charges) }
+    try {
+      const plan = await planning
+      if (!plan.isDomainKnown) stats.domainNotFound(plan.request.domain)
+      const charging = traced?.charge(groups, plan) ?? groups.charge(plan.charges)
+      return { plan, decisions: await charging }
+    } catch (error) {
+      traced?.end(rpcStatus.internal)
+      throw error
+    }
+  }
+
+  /** Undefined if the call is not sampled. */
+  #trace({ traceparent }: RpcCall, traces: RlsTracing): TracedRls | undefined {
+    // Envoy is trusted: its configuration decides which requests are traced.
+    const begun = traces.tracing.begin(traceparent === '' ? undefined : traceparent, true)
+    return begun.isSampled ? new TracedRls(traces, begun) : undefined
   }
 
   /** Most calls have a single counter: this way makes one object instead of three promises. */
@@ -200,22 +232,31 @@ export class RateLimitService {
     plan: RlsPlan,
     decisions: readonly Decision[],
     tookMs: number,
+    ids: CallIds,
+    traceId?: string,
   ): RateLimitResponse | undefined {
     const { settings, stats, onCall } = this.#parts
     const events = decisionEvents(plan, decisions)
     for (const event of events) countDecision(event, settings.nearLimitRatio)
     const outcome = callOutcome(plan, events)
-    onCall?.(outcome, events, tookMs)
+    onCall?.(outcome, events, tookMs, plan.request, ids, traceId)
     if (outcome === 'store-failed' && !settings.isShadowMode) return undefined
     if (outcome === 'over' && settings.isShadowMode) stats.globalShadowMode++
     return responseOf(plan, events, outcome, settings)
   }
 
-  #reply(call: RpcCall, plan: RlsPlan, decisions: readonly Decision[], startMs: number): void {
+  #reply(
+    call: RpcCall,
+    plan: RlsPlan,
+    decisions: readonly Decision[],
+    startMs: number,
+    traced?: TracedRls,
+  ): void {
     const { stats, times } = this.#parts
     const tookMs = performance.now() - startMs
-    const response = this.#responseOf(plan, decisions, tookMs)
+    const response = this.#responseOf(plan, decisions, tookMs, call, traced?.traceId)
     times.add(tookMs)
+    traced?.end(response === undefined ? rpcStatus.unavailable : rpcStatus.ok)
     if (response === undefined) {
       stats.storeErrors++
       call.finish(rpcStatus.unavailable, STORE_FAILED)

@@ -9,6 +9,8 @@ import { createHash } from 'node:crypto'
 export interface RuleStats {
   /** Domain and `key_value` of each level, as a name for statsd. */
   readonly name: string
+  /** The rule in the configuration, without values of requests. */
+  readonly rule: string
   /** Labels for Prometheus: the domain and the first two levels. */
   readonly labels: string
   totalHits: number
@@ -57,11 +59,11 @@ export class Stats {
   readonly #dynamic = new Map<string, DynamicNames>()
 
   /** Returns the counts of a rule, which outlive the configuration. */
-  of(domain: string, keys: readonly string[]): RuleStats {
+  of(domain: string, keys: readonly string[], rule?: string): RuleStats {
     const name = statKey(domain, keys)
     const known = this.#rules.get(name)
     if (known !== undefined) return known
-    const made = newStats(name, labelsOf(domain, keys))
+    const made = newStats(name, rule ?? name, labelsOf(domain, keys))
     this.#rules.set(name, made)
     return made
   }
@@ -71,7 +73,8 @@ export class Stats {
     const names = this.#dynamic.get(source) ?? new DynamicNames()
     this.#dynamic.set(source, names)
     const short = keys.map(shortened)
-    return this.of(domain, names.admits(statKey(domain, short)) ? short : [OTHER])
+    if (!names.admits(statKey(domain, short))) return this.of(domain, [OTHER])
+    return this.of(domain, short, source)
   }
 
   domainNotFound(domain: string): void {
@@ -134,9 +137,10 @@ function sanitized(text: string): string {
     .replaceAll(/\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3}/g, (ip) => ip.replaceAll('.', '_'))
 }
 
-function newStats(name: string, labels: string): RuleStats {
+function newStats(name: string, rule: string, labels: string): RuleStats {
   return {
     name,
+    rule,
     labels,
     totalHits: 0,
     totalNegativeHits: 0,

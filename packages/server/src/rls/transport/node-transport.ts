@@ -226,6 +226,8 @@ function serve(
 class NodeCall implements RpcCall {
   readonly path: string
   readonly timeout: string
+  readonly requestId: string
+  readonly traceparent: string
   bytes: Buffer = Buffer.alloc(0)
   readonly start = 0
   end = 0
@@ -238,6 +240,8 @@ class NodeCall implements RpcCall {
     this.#stream = stream
     this.path = String(headers[':path'] ?? '')
     this.timeout = String(headers['grpc-timeout'] ?? '')
+    this.requestId = String(headers['x-request-id'] ?? '')
+    this.traceparent = String(headers.traceparent ?? '')
   }
 
   reply(message: Uint8Array, length: number): void {

@@ -15,7 +15,7 @@ export interface MetricSources {
 
 export const METRICS_TYPE = 'text/plain; version=0.0.4; charset=utf-8'
 
-type RuleCount = Exclude<keyof RuleStats, 'name' | 'labels'>
+type RuleCount = Exclude<keyof RuleStats, 'name' | 'rule' | 'labels'>
 
 /** Ordered by name. */
 const ruleCounts: readonly (readonly [name: string, field: RuleCount])[] = [

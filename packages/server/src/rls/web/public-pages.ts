@@ -20,7 +20,13 @@ import {
 
 /** Decides about requests. It does not reject. */
 export interface DecisionPort {
-  ask(request: RateLimitRequest): Promise<RateLimitResponse | Refusal>
+  ask(request: RateLimitRequest, ids: CallIds): Promise<RateLimitResponse | Refusal>
+}
+
+/** The id of a call and its trace, or empty texts. */
+export interface CallIds {
+  readonly requestId: string
+  readonly traceparent: string
 }
 
 /** The reason why there is no decision, as a status of gRPC. */
@@ -49,7 +55,9 @@ export function publicPages(service: DecisionPort, health: HealthPort): RequestL
 }
 
 async function decide(request: ApiRequest, service: DecisionPort): Promise<ApiResponse> {
-  const outcome = await service.ask(requestFromJson(await request.text(BODY_BYTES_MAX)))
+  const { requestId, headers } = request
+  const ids = { requestId, traceparent: String(headers.traceparent ?? '') }
+  const outcome = await service.ask(requestFromJson(await request.text(BODY_BYTES_MAX)), ids)
   if ('status' in outcome) {
     const isInvalid = outcome.status === rpcStatus.invalidArgument
     return textResponse(isInvalid ? 400 : 503, `${outcome.text}\n`)

@@ -12,6 +12,7 @@ import type { BadHead } from '../../request-head.ts'
 import type { Channel, ChannelRequest } from '../channel.ts'
 import type { ClientRequest } from '../client-request.ts'
 import type { Connection } from '../connections.ts'
+import type { HeldConnections } from '../held-connections.ts'
 import type { ReadRequest, WireRequest } from '../read-request.ts'
 import { openTunnel } from '../tunnel.ts'
 import { asksToPersist, isClear } from './framing.ts'
@@ -26,6 +27,8 @@ export interface Http1Owner {
   readonly reader: ReadRequest
   readonly headBytesMax: number
   readonly timeouts: Http1Timeouts
+  /** The connections that an overload delays. */
+  readonly held: HeldConnections
   /** True if connections are closed after their current response. */
   readonly isDraining: boolean
   /** Takes a request; its channel gets the response. */
@@ -46,8 +49,8 @@ export interface Http1Timeouts {
 export interface ServedConnection {
   /** Closes the connection, or fails the body, if it has taken too long. */
   checkTimeouts(nowMs: number): void
-  /** Closes the connection if it is between two requests. */
-  closeIfIdle(): void
+  /** Closes the connection if it is between two requests; if `hasServed`, not before the first. */
+  closeIfIdle(hasServed: boolean): void
 }
 
 /** Reading the rest of a body up to this size is cheaper than a new connection. */
@@ -94,8 +97,8 @@ export class Http1Connection implements Channel, MessageOwner, ServedConnection 
   /** Bytes behind the request, or of a body that is paused. */
   #kept: Buffer | undefined
   #isReading = false
-  /** Runs while an overload delays the next request. */
-  #hold: NodeJS.Timeout | undefined
+  /** True while an overload delays the next request. */
+  #isHeld = false
 
   constructor(socket: Socket, connection: Connection, owner: Http1Owner) {
     this.#socket = socket
@@ -169,8 +172,9 @@ export class Http1Connection implements Channel, MessageOwner, ServedConnection 
     }
   }
 
-  closeIfIdle(): void {
-    if (this.#isBetween && this.#kept === undefined && !this.#heads.hasBegun) this.#close()
+  closeIfIdle(hasServed: boolean): void {
+    const isIdle = hasServed ? this.#state === 'idle' : this.#isBetween
+    if (isIdle && this.#kept === undefined && !this.#heads.hasBegun) this.#close()
   }
 
   onWritten(): void {
@@ -216,7 +220,6 @@ export class Http1Connection implements Channel, MessageOwner, ServedConnection 
 
   readonly #onClose = () => {
     this.#state = 'closed'
-    clearTimeout(this.#hold)
     this.#body?.fail('TIDEGATE_BODY_ABORTED')
     this.#request?.end(true)
     this.#request = undefined
@@ -226,7 +229,7 @@ export class Http1Connection implements Channel, MessageOwner, ServedConnection 
 
   /** Reads the bytes that were kept, and continues with the socket. */
   readonly #readKept = () => {
-    if (this.#isReading || this.#state === 'closed' || this.#hold !== undefined) return
+    if (this.#isReading || this.#state === 'closed' || this.#isHeld) return
     const bytes = this.#kept
     if (bytes === undefined) return
     this.#kept = undefined
@@ -241,7 +244,7 @@ export class Http1Connection implements Channel, MessageOwner, ServedConnection 
     let heads = 0
     try {
       while (at < bytes.length && this.#state !== 'closed') {
-        if (this.#isBetween && !this.#hold && heads < REQUESTS_PER_TURN) {
+        if (this.#isBetween && !this.#isHeld && heads < REQUESTS_PER_TURN) {
           at = this.#readHead(bytes, at)
           heads += 1
         } else if (this.#body?.isFlowing === true) at = this.#readBody(this.#body, bytes, at)
@@ -319,19 +322,21 @@ export class Http1Connection implements Channel, MessageOwner, ServedConnection 
       this.#close()
       return
     }
-    if (holdMs > 0) this.#holdFor(holdMs)
+    if (holdMs > 0) {
+      // The next request stays in the buffer of the kernel meanwhile.
+      this.#socket.pause()
+      this.#isHeld = true
+      this.#owner.held.hold(this.#onReleased, holdMs)
+    }
     if (this.#body?.isComplete === false) this.#body.discard()
     else this.#becomeIdle()
   }
 
-  /** Leaves the next request to the kernel's buffer for this time. */
-  #holdFor(holdMs: number): void {
-    this.#socket.pause()
-    this.#hold = setTimeout(() => {
-      this.#hold = undefined
-      this.#socket.resume()
-      this.#readKept()
-    }, holdMs).unref()
+  readonly #onReleased = () => {
+    this.#isHeld = false
+    if (this.isClosed) return
+    this.#socket.resume()
+    this.#readKept()
   }
 
   #becomeIdle(): void {

@@ -43,7 +43,8 @@ export class NodeConnection implements ServedConnection, ChannelOwner {
   #hasBegun = false
   /** `bytesRead` of the socket when the connection became idle. */
   #idleBytes = 0
-  #hold: NodeJS.Timeout | undefined
+  /** True while an overload delays the next request. */
+  #isHeld = false
 
   constructor(socket: Socket, connection: Connection, owner: Http1Owner, total: WaitingRequests) {
     this.socket = socket
@@ -128,7 +129,8 @@ export class NodeConnection implements ServedConnection, ChannelOwner {
     } else if (!this.#hasServed && waitedMs > headers) this.socket.destroy()
   }
 
-  closeIfIdle(): void {
+  closeIfIdle(hasServed: boolean): void {
+    if (hasServed && !this.#hasServed) return
     const isIdle = this.#current === undefined && this.#waiting.length === 0
     if (isIdle && this.socket.bytesRead === this.#idleBytes) this.socket.destroySoon()
   }
@@ -158,7 +160,6 @@ export class NodeConnection implements ServedConnection, ChannelOwner {
 
   readonly #onClose = () => {
     this.#isClosing = true
-    clearTimeout(this.#hold)
     this.#total.count -= this.#waiting.length
     this.#waiting.length = 0
     this.#current?.onClose()
@@ -166,7 +167,7 @@ export class NodeConnection implements ServedConnection, ChannelOwner {
   }
 
   #add(channel: ServedChannel): void {
-    if (this.#current === undefined && this.#hold === undefined) {
+    if (this.#current === undefined && !this.#isHeld) {
       this.#start(channel)
       return
     }
@@ -180,7 +181,7 @@ export class NodeConnection implements ServedConnection, ChannelOwner {
   }
 
   #startNext(): void {
-    if (this.#isClosing || this.#hold !== undefined) return
+    if (this.#isClosing || this.#isHeld) return
     const next = this.#waiting.shift()
     if (next === undefined) {
       this.#hasBegun = false
@@ -226,11 +227,13 @@ export class NodeConnection implements ServedConnection, ChannelOwner {
   /** Leaves the next request to the buffer of the kernel for this time. */
   #holdFor(holdMs: number): void {
     this.socket.pause()
-    this.#hold = setTimeout(() => {
-      this.#hold = undefined
+    this.#isHeld = true
+    this.#owner.held.hold(() => {
+      this.#isHeld = false
+      if (this.socket.destroyed) return
       this.socket.resume()
       this.#startNext()
-    }, holdMs).unref()
+    }, holdMs)
   }
 }
 

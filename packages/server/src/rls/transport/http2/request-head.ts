@@ -11,6 +11,9 @@ export interface RequestHead {
   readonly contentType: string
   /** The header `grpc-timeout` as received, or an empty text. */
   readonly timeout: string
+  /** The headers `x-request-id` and `traceparent` as received, or empty texts. */
+  readonly requestId: string
+  readonly traceparent: string
   readonly contentLength: number | undefined
   /** True if the stream must be reset without a response. */
   readonly isMalformed: boolean
@@ -44,6 +47,8 @@ class Head {
   readonly #pseudo = new Map<string, string>()
   #contentType = ''
   #timeout = ''
+  #requestId = ''
+  #traceparent = ''
   #contentLength: number | undefined
   #isMalformed = false
   #hasFields = false
@@ -73,6 +78,8 @@ class Head {
       path,
       contentType: this.#contentType,
       timeout: this.#timeout,
+      requestId: this.#requestId,
+      traceparent: this.#traceparent,
       contentLength: this.#contentLength,
       isMalformed: this.#isMalformed || !hasAll,
       isTooLarge: this.#size > HEAD_BYTES_MAX,
@@ -90,6 +97,12 @@ class Head {
         return true
       case 'grpc-timeout':
         this.#timeout = value
+        return true
+      case 'x-request-id':
+        this.#requestId = value
+        return true
+      case 'traceparent':
+        this.#traceparent = value
         return true
       case 'content-length':
         if (!/^\d{1,15}$/.test(value)) return false

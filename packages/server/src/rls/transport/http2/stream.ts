@@ -49,6 +49,14 @@ export class Stream implements RpcCall {
     return this.head.timeout
   }
 
+  get requestId(): string {
+    return this.head.requestId
+  }
+
+  get traceparent(): string {
+    return this.head.traceparent
+  }
+
   get isBlocked(): boolean {
     return this.waiting.length > 0
   }

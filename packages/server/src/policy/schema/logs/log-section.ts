@@ -1,7 +1,7 @@
 /** The section `log`: what is logged. */
 
 import { z } from 'zod'
-import { integer } from './field-types.ts'
+import { integer } from '../field-types.ts'
 
 export const logSection = z
   .strictObject({
