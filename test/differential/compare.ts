@@ -70,9 +70,18 @@ export async function compareAll<Input extends object>(
   await Promise.all(lanes.map(work))
   for (const input of suspects) {
     const result = await compareAlone(lanes[0] as Lane, input, compare)
-    if (!isRight(result)) found.wrong.push({ ...input, ...result })
+    if (!isRight(result)) found.wrong.push({ ...printable(input), ...result })
   }
   return found
+}
+
+/** Bytes as one line of base64, so that a report of a failure shows the rest of it, too. */
+function printable(input: object): object {
+  return Object.fromEntries(
+    Object.entries(input).map(([name, value]) => {
+      return [name, value instanceof Uint8Array ? Buffer.from(value).toString('base64') : value]
+    }),
+  )
 }
 
 /** The first result without a difference, or the last one. */

@@ -99,6 +99,12 @@ export const http2Explanations: readonly Http2Explanation[] = [
     fits: ({ sequence }) => notes(sequence, /^with host: (a\.example)?$/),
   },
   {
+    name: 'invalid host',
+    server: 'nginx',
+    because: 'node:http2 drops an invalid `host`, and `:authority` counts. nginx answers 400.',
+    fits: ({ sequence }) => notes(sequence, /^host of /),
+  },
+  {
     name: 'dots in a host',
     server: 'nginx',
     because: 'nginx refuses a host with an empty label, which RFC 3986 3.2.2 allows.',

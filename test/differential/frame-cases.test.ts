@@ -21,6 +21,8 @@ test('frames of RFC 9113 and 9218 and known attacks have the right outcome', asy
     const upstreams = { api: { targets: [upstream.url], retries: 0 } }
     const { port, close } = await startTestGateway({ gateway: { tls }, upstreams })
     const client = await FrameClient.connect(port)
+    // Bytes that arrive after the server has closed would reset the connection, and its GOAWAY.
+    await until('the client has its settings', () => client.hasSettings)
     client.send(...frames)
     await until(`${name} is answered`, () => client.isOver(1))
     client.socket.destroy()

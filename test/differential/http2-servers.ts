@@ -97,8 +97,11 @@ async function nodeServer({ cert, key }: Tls, atEnd: AtEnd): Promise<ComparedSer
   return { port, take }
 }
 
-/** After the last response, for requests of other streams that are still on their way. */
-const AFTER_LAST_MS = 30
+/**
+ * After the last response, for requests of other streams that are still on their way: 30 ms, and
+ * half a second if a difference is looked at again.
+ */
+const AFTER_LAST_SHARE = 0.1
 
 /**
  * Sends the bytes and reads until the last stream has ended, the connection is closed, or nothing
@@ -129,7 +132,7 @@ export function converseHttp2(
       }
       const mayEnd = type === frameTypes.headers || type === frameTypes.data
       const isEnd = type === frameTypes.reset || (mayEnd && (flag & flags.endStream) !== 0)
-      endIn(isEnd && id === LAST_STREAM ? AFTER_LAST_MS : quietMs)
+      endIn(isEnd && id === LAST_STREAM ? AFTER_LAST_SHARE * quietMs : quietMs)
     }
     socket.on('data', (chunk: Buffer) => {
       rest = Buffer.concat([rest, chunk])

@@ -61,14 +61,14 @@ function onlyInHandlers(scope: { readonly isGlobal: boolean }) {
 }
 
 describe('without any module of Node.js', () => {
-  test.each(['tidegate', 'tidegate/http', 'tidegate/hono', 'tidegate/redis'])(
-    '%s is bundled',
-    async (entry) => {
-      const { files, imports } = await bundle(`export * from '${entry}'`)
-      expect(files).not.toEqual([])
-      expect(imports).toEqual([])
-    },
-  )
+  test.each([
+    ...['tidegate', 'tidegate/http', 'tidegate/hono', 'tidegate/redis'],
+    ...['tidegate/idempotency', 'tidegate/idempotency/hono'],
+  ])('%s is bundled', async (entry) => {
+    const { files, imports } = await bundle(`export * from '${entry}'`)
+    expect(files).not.toEqual([])
+    expect(imports).toEqual([])
+  })
 
   test('tidegate/testing is bundled, but for its test runner', async () => {
     const { imports } = await bundle(`export * from 'tidegate/testing'`)
@@ -97,6 +97,28 @@ describe('without any module of Node.js', () => {
       }
     `)
     expect(statuses).toEqual([true, false, true, true, false])
+  })
+
+  test('a request with an idempotency key is executed once by that for Hono', async () => {
+    const bodies = await runAtEdge(
+      `
+      import { Hono } from 'hono'
+      import { idempotency } from 'tidegate/idempotency/hono'
+      const app = new Hono()
+      app.use(idempotency({ scope: (context) => context.req.header('x-user') }))
+      let count = 0
+      app.post('/', async (context) => context.text(await context.req.text() + ++count))
+      export async function run() {
+        const send = async (user) => {
+          const headers = { 'x-user': user, 'idempotency-key': 'one' }
+          return (await app.request('/', { method: 'POST', headers, body: 'run ' })).text()
+        }
+        return [await send('ada'), await send('ada'), await send('eve')]
+      }
+    `,
+      ['hono'],
+    )
+    expect(bodies).toEqual(['run 1', 'run 1', 'run 2'])
   })
 
   test('requests are limited by the middleware for Hono', async () => {

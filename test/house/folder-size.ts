@@ -17,5 +17,5 @@ export function crowdedFolder({ path }: SourceFile, all: readonly SourceFile[]):
 }
 
 function isSource(path: string): boolean {
-  return /\.(ts|lua|sql)$/.test(path) && !path.endsWith('.test.ts')
+  return /\.(tsx?|lua|sql)$/.test(path) && !path.endsWith('.test.ts')
 }

@@ -5,7 +5,7 @@
  * suites may import everything.
  */
 
-import { isTestFile, librarySource, serverSource } from './places.ts'
+import { consoleSource, isTestFile, librarySource, serverSource } from './places.ts'
 import type { SourceFile } from './source-file.ts'
 
 interface Layers {
@@ -23,9 +23,11 @@ const filesOfLibrary: Readonly<Record<string, string>> = {
   'decision.ts': 'decision',
   'errors.ts': 'errors',
   'http.ts': 'http',
+  'idempotency.ts': 'idempotency',
   'index.ts': 'index',
   'metrics.ts': 'metrics',
   'observer.ts': 'observer',
+  'opentelemetry.ts': 'opentelemetry',
   'options.ts': 'options',
   'runtime.ts': 'runtime',
   'testing.ts': 'testing',
@@ -49,15 +51,17 @@ const allowedInLibrary: Readonly<Record<string, readonly string[]>> = {
     ...['limiter', 'decision', 'errors', 'limits', 'options', 'algorithms types', 'clock'],
     'runtime',
   ],
-  middleware: ['http', 'limiter types', 'decision types'],
+  idempotency: ['clock', 'errors', 'observer', 'options', 'runtime', 'limits', 'stores', 'http'],
+  middleware: ['http', 'idempotency', 'limiter types', 'decision types'],
   index: [
     ...['algorithms', 'clock', 'decision', 'errors', 'observer', 'limits', 'stores', 'limiter'],
     'http',
   ],
-  testing: ['clock', 'stores', 'http'],
+  testing: ['clock', 'stores', 'http', 'idempotency'],
   metrics: [
     ...['clock', 'decision types', 'errors types', 'observer', 'stores types', 'limiter types'],
   ],
+  opentelemetry: ['clock', 'decision types', 'observer types', 'stores types', 'limiter types'],
 }
 
 const library: Layers = {
@@ -77,29 +81,52 @@ const server: Layers = {
     policy: ['limits', 'config'],
     stores: ['policy', 'config'],
     observability: ['config/mask-secrets.ts', 'limits types'],
+    regions: ['policy', 'limits', 'config', 'http-api/bearer-token.ts'],
     overload: ['limits/priority.ts', 'observability types'],
-    'http-api': ['config/alternative-names.ts'],
+    'http-api': ['config/alternative-names.ts', 'observability/request-id.ts'],
     gateway: ['policy', 'limits', 'overload', 'observability', 'config'],
-    'decision-api': ['policy', 'limits', 'overload', 'http-api'],
+    'decision-api': ['policy', 'limits', 'overload', 'http-api', 'observability'],
     rls: ['limits', 'policy', 'stores', 'overload', 'http-api', 'observability', 'config'],
     control: ['config', 'limits', 'policy'],
-    admin: ['http-api', 'control', 'limits', 'policy', 'config', 'observability types'],
+    admin: [
+      ...['http-api', 'control', 'limits', 'policy', 'config', 'observability types'],
+      'observability/top/top-lists.ts',
+    ],
     app: [
       ...['config', 'policy', 'limits', 'stores', 'overload', 'gateway', 'rls', 'decision-api'],
-      ...['admin', 'http-api', 'observability', 'control'],
+      ...['admin', 'http-api', 'observability', 'control', 'regions'],
     ],
     capacity: [],
+    probe: ['http-api', 'observability'],
     cli: [
       ...['app', 'config', 'capacity', 'observability', 'control', 'rls/settings.ts'],
       ...['rls/config/check-config.ts', 'limits/duration-text.ts', 'limits types', 'policy types'],
-      'control/plain-text.ts',
+      'policy/regions/region-bounds.ts',
+      ...['control/plain-text.ts', 'probe', 'http-api/handed-connections.ts'],
     ],
     main: ['cli'],
   },
   loners: [],
 }
 
-export function wrongImports({ path, syntax }: SourceFile): { line: number; text: string }[] {
+/** The page is compiled with the types of the admin API, and with nothing else of the server. */
+const typesOfConsole = [
+  `${serverSource}admin/console/console-types.ts`,
+  `${serverSource}admin/console/region-types.ts`,
+  'packages/server/tidegate.schema.json',
+]
+
+function wrongImportsOfConsole({ syntax }: SourceFile): { line: number; text: string }[] {
+  return (syntax?.imports ?? []).flatMap(({ target, isTypeOnly, line }) => {
+    if (target === undefined || target.startsWith(consoleSource)) return []
+    if (typesOfConsole.includes(target) && (isTypeOnly || target.endsWith('.json'))) return []
+    return [{ line, text: `imports ${target}, but the console may import types of the admin API` }]
+  })
+}
+
+export function wrongImports(file: SourceFile): { line: number; text: string }[] {
+  const { path, syntax } = file
+  if (path.startsWith(consoleSource)) return wrongImportsOfConsole(file)
   const layers = [library, server].find(({ source }) => path.startsWith(source))
   if (syntax === undefined || layers === undefined || isTestFile(path)) return []
   const layer = layerOf(layers, path)

@@ -4,6 +4,8 @@ export const librarySource = 'packages/tidegate/src/'
 
 export const serverSource = 'packages/server/src/'
 
+export const consoleSource = 'packages/console/src/'
+
 /** True for tests, contract suites, which may use a test runner, and generators. */
 export function isTestFile(path: string): boolean {
   const isBeside = /(\.test|-contract)\.ts$|\/generate-[a-z-]+\.ts$/.test(path)

@@ -59,6 +59,8 @@ const fakeTools: Readonly<Record<string, string>> = {
   'chromium-headless-shell': '',
   etcd: '',
   etcdctl: '',
+  prometheus: '',
+  promtool: '',
   nginx: '',
   'apt-get': `
     note apt-get "$1" "\${@: -1}"

@@ -194,6 +194,16 @@ describe('set-up', () => {
     expect(called).toEqual([...apt, 'vitest run x'])
   })
 
+  test('the tests run without Prometheus if it cannot be installed', () => {
+    sandbox.run(['build'])
+    sandbox.removeTool('promtool')
+    const refused = sandbox.run(['test', 'x'], { counts: '1 0 1', failing: ['apt-get'] })
+    expect(refused.stderr).toContain('== Prometheus could not be installed with apt-get')
+    const { called } = sandbox.run(['test', 'x'], { counts: '1 0 0' })
+    const apt = ['apt-get update -qq', 'apt-get install prometheus']
+    expect(called).toEqual([...apt, 'vitest run x'])
+  })
+
   test('a failed set-up is reported', () => {
     const { status, stderr } = sandbox.run(['build'], { nodeVersion: '16.20.2' })
     expect(status).toBe(1)
@@ -210,8 +220,9 @@ describe('test', () => {
 
   test('runs the checks, then the quick tests, and ends with the sum', () => {
     const ran = sandbox.run(['test'], { counts: '40 0 0' })
-    const checks = ['tsc -p tsconfig.json', 'biome ci --error-on-warnings --colors=off']
-    expect(ran.called).toEqual([install, build, ...checks, 'vitest run'])
+    const types = ['tsc -p tsconfig.json', 'tsc -p packages/console']
+    const lint = 'biome ci --error-on-warnings --colors=off'
+    expect(ran.called).toEqual([install, build, ...types, lint, 'vitest run'])
     expect(ran.status).toBe(0)
     expect(lastLine(ran)).toBe('42 passed, 0 failed')
   })

@@ -85,7 +85,7 @@ export function readText(path: string): string {
 }
 
 export function sourceFile(path: string, text: string): SourceFile {
-  const isTypeScript = path.endsWith('.ts')
+  const isTypeScript = /\.tsx?$/.test(path)
   return {
     path,
     lines: text.includes('\0') ? [] : text.split('\n'),

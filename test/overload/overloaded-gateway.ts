@@ -11,6 +11,7 @@ import { onTestFinished } from 'vitest'
 import { coresOf } from '../../bench/harness/cores.ts'
 import type { OverloadStatus } from '../../packages/server/src/overload/overload.ts'
 import { repositoryRoot } from '../house/source-file.ts'
+import { programFile } from '../support/program.ts'
 import { freePort, LOOPBACK } from '../support/servers/ports.ts'
 import { startRedis } from '../support/servers/redis.ts'
 import { makeFolder, removeFolder } from '../support/servers/server-process.ts'
@@ -30,6 +31,8 @@ export interface OverloadedGateway {
 export interface Plan extends Omit<LoadPlan, 'port'> {
   /** True if its process runs with low priority. */
   readonly isBackground?: boolean
+  /** True sends the requests to the backend, past the gateway. */
+  readonly isDirect?: boolean
 }
 
 const BACKGROUND = ['nice', '-n', '15']
@@ -76,7 +79,7 @@ export async function startOverloadedGateway(plan: OverloadPlan): Promise<Overlo
   }
   const file = join(folder, 'policy.yaml')
   writeFileSync(file, JSON.stringify(document))
-  const program = join(repositoryRoot, 'packages/server/src/main.ts')
+  const program = programFile
   const [command = '', ...args] = [...ofGateway, ...NODE, program, 'gateway', '--config', file]
   const gateway = spawn(command, args, { stdio: 'ignore' })
   children.push(gateway)
@@ -87,7 +90,7 @@ export async function startOverloadedGateway(plan: OverloadPlan): Promise<Overlo
     admin,
     status: async () => ((await (await fetch(`${admin}/status`)).json()) as Status).overload,
     rssMb: () => rssMbOf(gateway.pid ?? 0),
-    load: (plans) => Promise.all(sendAll(plans, port, start)),
+    load: (plans) => Promise.all(sendAll(plans, { port, backend }, start)),
   }
 }
 
@@ -121,10 +124,16 @@ interface Status {
 }
 
 /** Starts all load processes together, once their connections are open. */
-function sendAll(plans: readonly Plan[], port: number, start: Start): Promise<LoadReport>[] {
-  const clients = plans.map(({ isBackground, ...plan }) =>
-    start('test/overload/load-client.ts', [JSON.stringify({ ...plan, port })], isBackground),
-  )
+function sendAll(
+  plans: readonly Plan[],
+  ports: { readonly port: number; readonly backend: number },
+  start: Start,
+): Promise<LoadReport>[] {
+  const clients = plans.map(({ isBackground, isDirect, ...plan }) => {
+    const port = isDirect ? ports.backend : ports.port
+    const args = [JSON.stringify({ ...plan, port })]
+    return start('test/overload/load-client.ts', args, isBackground)
+  })
   const ready = Promise.all(clients.map((client) => message(client)))
   return clients.map(async (client) => {
     await ready

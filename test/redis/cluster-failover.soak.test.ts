@@ -65,10 +65,11 @@ describe('when the owner of slots', () => {
     // node-redis leaves a connection only after it was idle for a while.
     const leaving = uses.filter(({ name }) => name.startsWith('ioredis'))
     for (const { hit } of leaving) await hit.untilAnsweredAfter(lostMs + REPLICATION_LAG_MS)
+    const resumedMs = performance.now()
     owner.kill('SIGCONT')
     for (const { hit } of uses) await hit.untilAnsweredAfter(lostMs + REPLICATION_LAG_MS)
     await stopTraffic()
-    for (const use of uses) await checkCounts(use, lostMs)
+    for (const use of uses) await checkCounts(use, lostMs, resumedMs)
   })
 })
 
@@ -123,8 +124,8 @@ async function stopTraffic(): Promise<void> {
   await Promise.all(uses.flatMap(({ hit, other }) => [hit.stop(), other.stop()]))
 }
 
-/** `lostMs` is the time at which the owner was lost. */
-async function checkCounts(use: Use, lostMs: number): Promise<void> {
+/** `lostMs` is the time at which the owner was lost, `resumedMs` that at which it went on. */
+async function checkCounts(use: Use, lostMs: number, resumedMs?: number): Promise<void> {
   const { name, store, hit, other, hitCounters } = use
   expect.soft(kindsOf(other.failures), name).toEqual([])
   expectKnownFailures(name, hit)
@@ -138,5 +139,5 @@ async function checkCounts(use: Use, lostMs: number): Promise<void> {
     const [more] = await store.charge([{ ...counter, cost: 1 }], 'all')
     expect.soft(more?.allowed, name).toBe(false)
   }
-  expectCounted(name, hit, used, lostMs)
+  expectCounted(name, hit, used, lostMs, resumedMs)
 }

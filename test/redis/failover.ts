@@ -34,15 +34,25 @@ export function expectKnownFailures(name: string, traffic: Traffic): void {
   expect.soft(isKnown, `${name}: ${kindsOf(traffic.failures)}`).toBe(true)
 }
 
-/** `used` are the units that the store has counted; the server was lost at `lostMs`. */
-export function expectCounted(name: string, traffic: Traffic, used: number, lostMs: number): void {
+/**
+ * `used` are the units that the store has counted; the server was lost at `lostMs`. One that hung
+ * answers what it has got before it learns that it was replaced, from `resumedMs` on.
+ */
+export function expectCounted(
+  name: string,
+  traffic: Traffic,
+  used: number,
+  lostMs: number,
+  resumedMs = Number.POSITIVE_INFINITY,
+): void {
   // Each request in flight may have been counted once; other failed requests were not sent.
   const unknown = traffic.failures.filter(
     ({ beganMs, code }) => beganMs <= lostMs || code === 'store-timeout',
   )
-  const atRisk = traffic.answeredMs.filter(
-    (answeredMs) => answeredMs > lostMs - REPLICATION_LAG_MS && answeredMs <= lostMs + TIMEOUT_MS,
-  )
+  const isAtRisk = (answeredMs: number) =>
+    (answeredMs > lostMs - REPLICATION_LAG_MS && answeredMs <= lostMs + TIMEOUT_MS) ||
+    (answeredMs >= resumedMs && answeredMs <= resumedMs + TIMEOUT_MS)
+  const atRisk = traffic.answeredMs.filter(isAtRisk)
   expect.soft(used, name).toBeLessThanOrEqual(traffic.admittedCount + unknown.length)
   expect.soft(used, name).toBeGreaterThanOrEqual(traffic.admittedCount - atRisk.length)
 }

@@ -9,6 +9,7 @@ import { sizes } from '../support/suite.ts'
 import { useServer } from '../support/use-server.ts'
 import {
   checksFrom,
+  checksWithin,
   clientsOf,
   durationMs,
   expectOnTime,
@@ -67,7 +68,7 @@ test.each(clientsOf('ioredis 6'))(
     }
     expectOnTime(report)
     expectQuickOnceOpen(report)
-    const down = checksFrom(report, 'down', 'starting')
+    const down = checksWithin(report, 'down', 'starting')
     expect(down.filter(isOfStore)).toEqual([])
     expect(ofMode('open', down).every(isAllowed)).toBe(true)
     expect(ofMode('closed', down).some(isAllowed)).toBe(false)

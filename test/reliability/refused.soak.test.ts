@@ -9,6 +9,7 @@ import { figuresOf } from '../support/faults/load-report.ts'
 import { machineNowMs } from '../support/faults/machine-clock.ts'
 import { startRedis } from '../support/servers/redis.ts'
 import { until } from '../support/servers/until.ts'
+import { sizes } from '../support/suite.ts'
 import { useServer } from '../support/use-server.ts'
 import { LIMIT_NAME, sumOf, usedByKey } from './counters.ts'
 import {
@@ -99,7 +100,7 @@ test.each(clientsOf('node-redis 6'))(
     expectOnTime(report)
     expect(figures.allowed).toBe(figures.made)
     expect(figures.degraded['unreachable/open']).toBeGreaterThan(0)
-    expect(normalMs).toBeLessThan(3000)
+    expect(normalMs).toBeLessThan(sizes.normalAgainMsMax)
   },
 )
 

@@ -97,6 +97,15 @@ export function checksFrom(report: LoadReport, from: string, to?: string): Check
   return allChecks(report).filter(({ startedMs }) => startedMs >= fromMs && startedMs < toMs)
 }
 
+/**
+ * The checks that began and were answered between two marks. A process that was stalled may send a
+ * check after the fault has ended, although it began before.
+ */
+export function checksWithin(report: LoadReport, from: string, to: string): Check[] {
+  const endMs = phaseOf(report, to).startedMs
+  return checksFrom(report, from, to).filter(({ startedMs, tookMs }) => startedMs + tookMs < endMs)
+}
+
 export function durationMs(report: LoadReport, from: string, to: string): number {
   return phaseOf(report, to).startedMs - phaseOf(report, from).startedMs
 }

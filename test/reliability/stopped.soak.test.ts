@@ -6,6 +6,7 @@ import { figuresOf } from '../support/faults/load-report.ts'
 import { pause, whilePaused } from '../support/faults/pause.ts'
 import { recommendedClientKinds } from '../support/servers/clients.ts'
 import { startRedis } from '../support/servers/redis.ts'
+import { sizes } from '../support/suite.ts'
 import { useServer } from '../support/use-server.ts'
 import {
   checksFrom,
@@ -57,11 +58,11 @@ test.each(clientsOf('node-redis 6'))(
     expectOnTime(report)
     expectQuickOnceOpen(report)
     expect(outage.every(isAllowed)).toBe(true)
-    expect(normalMs).toBeLessThan(3000)
+    expect(normalMs).toBeLessThan(sizes.normalAgainMsMax)
     const [warm, stopped] = [phaseOf(report, 'warm'), phaseOf(report, 'stopped')]
     expect(stopped.rssBytesMax / warm.rssBytesMax).toBeLessThan(1.1)
-    // The calls of half a second; far fewer decisions wait for a deadline.
-    expect(stopped.pendingMax).toBeLessThan(500)
+    // The calls of 1.5 s: the machine may stall, but not all decisions may wait for Redis.
+    expect(stopped.pendingMax).toBeLessThan(1_500)
   },
 )
 

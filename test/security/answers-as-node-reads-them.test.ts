@@ -11,10 +11,11 @@ import { makePool, requestFor } from '../e2e/gateway/pool-client.ts'
 import { listening } from '../e2e/gateway/test-upstream.ts'
 import { differs } from '../e2e/gateway/transport-differences.ts'
 import { LOOPBACK } from '../support/servers/ports.ts'
+import { sizes } from '../support/suite.ts'
 import { type AnswerShape, answerShapes } from './answer-shapes.ts'
 
 const SEED = 20_260_101
-const SHAPES = 4_000
+const SHAPES = sizes.comparedShapes
 const AT_ONCE = 8
 
 /**

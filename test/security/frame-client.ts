@@ -51,6 +51,8 @@ export class FrameClient {
   /** The last stream that the server served, from its GOAWAY. */
   lastStream: number | undefined
   isClosed = false
+  /** True once it has acknowledged the settings of the server. */
+  hasSettings = false
   /** True if it answers PING, as every harmless client does. */
   answersPings = false
   readonly #answers = new Map<number, StreamAnswer>()
@@ -155,6 +157,7 @@ export class FrameClient {
       this.lastStream = payload.readUInt32BE(0)
     } else if (type === frameTypes.settings && (flag & flags.ack) === 0) {
       this.send(frame(frameTypes.settings, flags.ack, 0, Buffer.alloc(0)))
+      this.hasSettings = true
     }
     if (type === frameTypes.ping && (flag & flags.ack) === 0 && this.answersPings) {
       this.send(frame(frameTypes.ping, flags.ack, 0, payload))

@@ -8,7 +8,7 @@ import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { onTestFinished } from 'vitest'
 import { transportOfTests } from '../e2e/gateway/transport.ts'
-import { repositoryRoot } from '../house/source-file.ts'
+import { programFile } from '../support/program.ts'
 import { freePort, LOOPBACK } from '../support/servers/ports.ts'
 import { until } from '../support/servers/until.ts'
 
@@ -61,7 +61,7 @@ export async function startProbedGateway(
   const file = join(folder, 'tidegate.yaml')
   writeFileSync(file, JSON.stringify(policy))
   const preload = pathToFileURL(join(import.meta.dirname, 'process-probe.ts')).href
-  const program = join(repositoryRoot, 'packages/server/src/main.ts')
+  const program = programFile
   const child = spawn(
     process.execPath,
     [

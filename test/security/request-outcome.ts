@@ -36,7 +36,8 @@ export class NodeReader {
   /** The complete requests, in their order. */
   async read(pieces: readonly string[]): Promise<readonly ReadRequest[]> {
     this.#requests = []
-    await converse({ port: await this.#port, pieces, answers: 0 })
+    const { isStuck } = await converse({ port: await this.#port, pieces, answers: 0 })
+    if (isStuck) throw new Error(`node:http is not done after ${STUCK_MS} ms`)
     return this.#requests.filter((request) => request !== undefined)
   }
 
@@ -77,7 +78,7 @@ export interface Outcome {
 }
 
 /** Far longer than any connection takes. */
-const STUCK_MS = 10_000
+const STUCK_MS = 60_000
 
 /** All servers run in this process, and are done after this many turns of the event loop. */
 const TURNS = 15

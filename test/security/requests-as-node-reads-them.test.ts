@@ -7,17 +7,18 @@
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { canonicalTarget } from '../../packages/server/src/gateway/canonical-path.ts'
 import { startTestGateway } from '../e2e/gateway/test-gateway.ts'
+import { sizes } from '../support/suite.ts'
 import { type RecordingUpstream, startRecordingUpstream } from './recording-upstream.ts'
 import { converse, NodeReader, type Outcome, type ReadRequest } from './request-outcome.ts'
 import type { RecordedRequest } from './request-parser.ts'
 import { type RequestShape, requestShapes } from './request-shapes.ts'
 
 const SEED = 20_260_301
-const SHAPES = 3_000
+const SHAPES = sizes.comparedShapes
 /** Each lane has a gateway of its own, so that upstream requests can be attributed. */
 const LANES = 12
 /** Enough for a busy machine. */
-const TEST_MS_MAX = 60_000
+const TEST_MS_MAX = 300_000
 
 /**
  * Statuses with which the gateway may refuse a request that node reads; 0 is a closed connection.
@@ -143,7 +144,7 @@ function isSame(seen: RecordedRequest, read: ReadRequest): boolean {
 
 /** True if the field is the client's, or one that the gateway sets. */
 function isFieldOf({ headers }: ReadRequest, [name, value]: readonly [string, string]): boolean {
-  if (!name.startsWith('x-') || /^x-(forwarded-|real-ip$)/.test(name)) return true
+  if (!name.startsWith('x-') || /^x-(forwarded-|(real-ip|request-id)$)/.test(name)) return true
   const read = headers[name]
   return typeof read === 'string' && read.trim() === value
 }

@@ -1,4 +1,4 @@
-/** Runs the properties of pure functions more often and from a random seed. */
+/** Runs the properties of pure functions more often. */
 
 import '../../packages/server/src/config/yaml/yaml-text.test.ts'
 import '../../packages/server/src/limits/key-plan.test.ts'

@@ -2,10 +2,9 @@
 
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { afterEach, beforeAll, describe, expect, test } from 'vitest'
-import { repositoryRoot } from '../../house/source-file.ts'
+import { programFile } from '../../support/program.ts'
 import { freePort } from '../../support/servers/ports.ts'
 import { type RedisServer, startRedis } from '../../support/servers/redis.ts'
 import { until } from '../../support/servers/until.ts'
@@ -261,7 +260,7 @@ test('a setting that does not fit is reported in one line', async () => {
 })
 
 async function runGateway(environment: Readonly<Record<string, string>>) {
-  const program = join(repositoryRoot, 'packages/server/src/main.ts')
+  const program = programFile
   const args = ['--disable-warning=ExperimentalWarning', program, 'gateway']
   const env = { ...process.env, ...environment }
   const child = spawn(process.execPath, args, { env, stdio: ['ignore', 'ignore', 'pipe'] })

@@ -7,7 +7,7 @@ import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { repositoryRoot } from '../../house/source-file.ts'
+import { programFile } from '../../support/program.ts'
 import { freePort } from '../../support/servers/ports.ts'
 import { until } from '../../support/servers/until.ts'
 
@@ -34,6 +34,8 @@ export interface GatewayProcessOptions {
   /** The port of the policy, if the policy sets it. */
   readonly port?: number
   readonly args?: readonly string[]
+  /** Default: the bundle of this run, which has no files of the console. */
+  readonly program?: string
   readonly environment?: Readonly<Record<string, string>>
 }
 
@@ -54,7 +56,7 @@ export async function startGatewayProcess(options: GatewayProcessOptions): Promi
     writeFileSync(file, typeof policy === 'string' ? policy : JSON.stringify(merged(policy)))
   }
   write(options.policy)
-  const program = [join(repositoryRoot, 'packages/server/src/main.ts'), 'gateway']
+  const program = [options.program ?? programFile, 'gateway']
   const args = [...program, '--config', file, ...(options.args ?? [])]
   const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', ...args], {
     env: { ...process.env, ...options.environment },

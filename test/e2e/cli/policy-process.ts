@@ -5,7 +5,7 @@ import { once } from 'node:events'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { onTestFinished } from 'vitest'
-import { repositoryRoot } from '../../house/source-file.ts'
+import { programFile } from '../../support/program.ts'
 import { makeFolder, removeFolder } from '../../support/servers/server-process.ts'
 import { until } from '../../support/servers/until.ts'
 
@@ -34,7 +34,7 @@ export async function startPolicyProcess(options: PolicyProcessOptions): Promise
   const file = join(folder, 'tidegate.yaml')
   const write = (policy: object) => writeFileSync(file, JSON.stringify(policy))
   write(options.policy)
-  const program = join(repositoryRoot, 'packages/server/src/main.ts')
+  const program = programFile
   const command = [program, options.command, '--config', file, ...(options.args ?? [])]
   const args = ['--disable-warning=ExperimentalWarning', ...command]
   const child = spawn(process.execPath, args, {

@@ -1,6 +1,8 @@
 /** The admin API of nodes that share one etcd. */
 
 import { describe, expect, test } from 'vitest'
+import type { CallOptions } from '../../../packages/server/src/admin/admin-contract.ts'
+import { routeTable } from '../../../packages/server/src/admin/route-table.ts'
 import { isEtcdMissing, startEtcd } from '../../support/servers/etcd/etcd.ts'
 import { until } from '../../support/servers/until.ts'
 import { useServer } from '../../support/use-server.ts'
@@ -57,6 +59,108 @@ describe.skipIf(isEtcdMissing())('the admin API of a fleet', () => {
       { action: 'policy.publish', versionFrom: 1, versionTo: 2, result: 'done' },
       { action: 'policy.publish', versionFrom: 0, versionTo: 1, actor: { name: 'bootstrap' } },
     ])
+  })
+
+  test('gives a version to a part of the nodes, promotes it, and aborts another', async () => {
+    const options = fleet()
+    const [a, b] = [await startAdminNode('a', options), await startAdminNode('b', options)]
+    const x = { organisation: 'x' }
+    const limits = async () => [(await a.check(x)).limit, (await b.check(x)).limit].join()
+    await a.publish(apiPolicy(10), 0)
+    await until('version 1 is live', async () => (await limits()) === '10,10')
+    const begin = (limit: number, seen: number, where: object) =>
+      a.call('PUT', '/v1/policy/canary', {
+        body: { text: apiPolicy(limit), where, for: '30m', why: 'try it' },
+        headers: { 'If-Match': `"${seen}"` },
+      })
+    const change = (name: string) =>
+      b.call('POST', `/v1/policy/canary/${name}`, { body: { why: 'seen enough' } })
+    expect((await change('promote')).status).toBe(404)
+    expect((await change('abort')).status).toBe(404)
+    expect((await begin(20, 0, { share: 1 })).status).toBe(412)
+    expect((await begin(20, 1, { share: 1, region: 'eu' })).status).toBe(422)
+    expect((await begin(20, 1, { nodes: ['line\nbreak'] })).status).toBe(422)
+    const begun = await begin(20, 1, { nodes: ['b'] })
+    expect(begun.body.canary).toMatchObject({ version: 2, where: { nodes: ['b'] } })
+    await until('it is live on B', async () => (await limits()) === '10,20')
+    expect((await b.call('GET', '/v1/policy/canary')).body).toEqual(begun.body)
+    expect((await change('promote')).body).toMatchObject({ version: 2, parent: 1 })
+    await until('it is live on both', async () => (await limits()) === '20,20')
+    await begin(30, 2, { nodes: ['a'] })
+    await until('another is live on A', async () => (await limits()) === '30,20')
+    expect((await change('abort')).body).toEqual({ ended: 3 })
+    await until('A has returned', async () => (await limits()) === '20,20')
+    expect((await a.call('GET', '/v1/policy/canary')).body).toEqual({ canary: null })
+    const done = (await auditOf(a)).filter(({ result }) => result === 'done').toReversed()
+    expect(done.map(({ action }) => action)).toEqual([
+      'policy.publish',
+      'policy.stage',
+      'policy.canary',
+      'policy.promote',
+      'policy.stage',
+      'policy.canary',
+      'policy.abort',
+    ])
+    expect(done[3]).toMatchObject({ versionFrom: 1, versionTo: 2, reason: 'seen enough' })
+  })
+
+  // `call` compares every success with the schema of its route.
+  test('responds with success on every route', async () => {
+    const { call, publish, tokenFor } = await startAdminNode('a', fleet())
+    await tokenFor('read')
+    const { tokens } = (await call('GET', '/v1/tokens')).body as { tokens: { id: string }[] }
+    const why = 'a test'
+    const end = { for: '1h', why }
+    const key = { limit: 'api', key: ['acme'] }
+    const idempotencyKey = { sender: ['acme'], key: 'order-1' }
+    const block = { kind: 'ip', value: '192.0.2.9' }
+    const text = apiPolicy(5)
+    const seen = { headers: { 'If-Match': '"1"' } }
+    const bodies: Record<string, CallOptions> = {
+      'POST /v1/explain': { body: { identity: { organisation: 'acme' } } },
+      'PUT /v1/policy': { body: { text, why }, ...seen },
+      'GET /v1/policy/diff': {},
+      'POST /v1/policy/rollback': { body: { to: 1, why }, headers: { 'If-Match': '"2"' } },
+      'PUT /v1/policy/canary': {
+        body: { text, where: { share: 1 }, ...end },
+        headers: { 'If-Match': '"3"' },
+      },
+      'POST /v1/policy/canary/promote': { body: { why } },
+      'POST /v1/counters/look-up': { body: key },
+      'POST /v1/idempotency-keys/look-up': { body: idempotencyKey },
+      'POST /v1/idempotency-keys/forget': { body: { ...idempotencyKey, why } },
+      'POST /v1/clients/look-up': { body: { kind: 'ip', value: '192.0.2.9' } },
+      'POST /v1/policy/what-if': { body: { text } },
+      'POST /v1/counters/reset': { body: { ...key, why } },
+      'POST /v1/counters/refund': { body: { ...key, units: 1, why } },
+      'PUT /v1/overrides': { body: { ...key, set: { limit: 500, per: '1h' }, ...end } },
+      'POST /v1/overrides/remove': { body: { ...key, why } },
+      'PUT /v1/blocks': { body: { ...block, ...end } },
+      'POST /v1/blocks/remove': { body: { ...block, why } },
+      'PUT /v1/switch': { body: { limits: 'shadow', why } },
+      'POST /v1/tokens': { body: { name: 'ada', role: 'read', ...end } },
+      'POST /v1/tokens/revoke': { body: { id: tokens[0]?.id, why } },
+    }
+    await publish(apiPolicy(3), 0)
+    // Those that remove come last in their part of the table, and the canary ends twice.
+    const failed: string[] = []
+    for (const { method, path } of routeTable) {
+      const name = `${method} ${path}`
+      const query = path === '/v1/policy/diff' ? '?from=1&to=2' : ''
+      const asked = bodies[name] ?? (method === 'GET' ? {} : { body: { why } })
+      if (path === '/v1/policy/canary/abort') {
+        const again = { 'If-Match': '"4"' }
+        await call('PUT', '/v1/policy/canary', {
+          ...bodies['PUT /v1/policy/canary'],
+          headers: again,
+        })
+      }
+      const { status } = await call(method, `${path.replace('{version}', '1')}${query}`, asked)
+      if (status !== 200) failed.push(`${name} ${status}`)
+      // Lists have an entry now.
+      if (method === 'PUT') await call('GET', path)
+    }
+    expect(failed).toEqual([])
   })
 
   test('refuses a publication without If-Match, over an unseen version, or not valid', async () => {
@@ -156,6 +260,20 @@ describe.skipIf(isEtcdMissing())('the admin API of a fleet', () => {
     const id = tokens?.[0]?.id
     await a.call('POST', '/v1/tokens/revoke', { body: { id, why: 'a test' } })
     await until('B has forgotten it', async () => (await statusOf()) === 401)
+  })
+
+  test('a log-out ends the session on every node', async () => {
+    const options = fleet()
+    const [a, b] = [await startAdminNode('a', options), await startAdminNode('b', options)]
+    const opened = await a.call('POST', '/v1/session')
+    const cookie = opened.headers.get('set-cookie')?.split(';')[0] ?? ''
+    const sameOrigin = { cookie, 'sec-fetch-site': 'same-origin' }
+    const statusOf = async ({ url }: typeof b) =>
+      (await fetch(`${url}/v1/session`, { headers: sameOrigin })).status
+    expect([await statusOf(a), await statusOf(b)]).toEqual([200, 200])
+    await fetch(`${a.url}/v1/session`, { method: 'DELETE', headers: sameOrigin })
+    expect(await statusOf(a)).toBe(401)
+    await until('B refuses the copy', async () => (await statusOf(b)) === 401)
   })
 
   test('shows the place of the changes, and the nodes', async () => {

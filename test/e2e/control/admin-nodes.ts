@@ -22,6 +22,7 @@ export async function startAdminNode(node: string, options: FleetOptions): Promi
   const policy = {
     control: { node, etcd: { endpoints, prefix }, ...options.control },
     decisionApi: { listen: { port: 0 }, token: { env: 'ADMIN_TOKEN' } },
+    idempotency: {},
   }
   const sections = Object.entries(policy).map(([key, value]) => `${key}: ${JSON.stringify(value)}`)
   const service = await startAdminService({ policy: `${sections.join('\n')}\n${apiPolicy(2)}` })

@@ -66,6 +66,9 @@ describe.skipIf(isEtcdMissing())('a canary', () => {
     expect(await node.limit()).toBe(10)
     expect((await cli('canary', file, ...share, '--for', '2s', '--wait', '1m')).code).toBe(0)
     await untilLimits([node], [10])
+    expect((await cli('promote', ...why)).text).toContain('the canary of version 2 has ended at')
+    expect((await cli('abort', ...why)).text).toContain('there is no canary')
+    expect((await cli('status', '--json')).text).not.toContain('canary')
   })
 })
 

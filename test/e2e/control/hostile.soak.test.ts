@@ -1,4 +1,7 @@
-/** Published documents that were made to be slow do not delay the decisions of a node. */
+/**
+ * Published documents that were made to be slow or large neither delay the decisions of a node nor
+ * fill its memory.
+ */
 
 import { execFile } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
@@ -18,6 +21,12 @@ const STALL_MS_MAX = 50
 
 /** A stall may come from one of several places that a collection of garbage falls on. */
 const ATTEMPTS = 3
+
+/**
+ * How much larger the process may become: the worker that parses has 256 MB at most, and texts are
+ * copied a few times on their way to it.
+ */
+const GROWTH_BYTES_MAX = 384 * 1024 ** 2
 
 /** As large as a published document may be, without the first line. */
 const TEXT_LENGTH = 256 * 1024 - 100
@@ -45,6 +54,7 @@ describe.skipIf(isEtcdMissing())('a node that follows etcd', () => {
       expect(stall(reason, stallsMs)).toBeLessThan(STALL_MS_MAX)
     }
     expect(node.limit()).toBe(5)
+    expect(node.growthBytes()).toBeLessThan(GROWTH_BYTES_MAX)
   })
 
   test('refuses a document of 10 MB, which another program has written', async () => {
@@ -54,6 +64,7 @@ describe.skipIf(isEtcdMissing())('a node that follows etcd', () => {
       await node.putLarge(2, 10_000_000)
       stallsMs.push(await node.stallMsOf('too large', () => node.pointTo(2)))
       expect(node.limit()).toBe(5)
+      expect(node.growthBytes()).toBeLessThan(GROWTH_BYTES_MAX)
     }
     expect(stall('10 MB', stallsMs)).toBeLessThan(STALL_MS_MAX)
   })
@@ -112,8 +123,19 @@ async function startFollowing() {
   })
   await source.read()
   source.follow({ onChange: () => undefined, onRefused: () => undefined })
+  const startBytes = process.memoryUsage.rss()
+  let peakBytes = startBytes
+  const timer = setInterval(() => {
+    peakBytes = Math.max(peakBytes, process.memoryUsage.rss())
+  }, 10)
+  onTestFinished(() => clearInterval(timer))
   return {
     versions,
+    /** How much memory the process took at most since the start of the node. */
+    growthBytes() {
+      console.info(`the process grew by ${Math.round((peakBytes - startBytes) / 1024 ** 2)} MB`)
+      return peakBytes - startBytes
+    },
     limit: () => source.current?.value.document.limits[0]?.limit,
     /** Returns the longest stall of this thread until the change is refused for this reason. */
     async stallMsOf(reason: string, write: () => Promise<unknown>) {

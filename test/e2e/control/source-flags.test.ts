@@ -7,7 +7,7 @@ import { promisify } from 'node:util'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { EtcdKeyValue } from '../../../packages/server/src/control/etcd/etcd-key-value.ts'
 import { Versions } from '../../../packages/server/src/control/versions/versions.ts'
-import { repositoryRoot } from '../../house/source-file.ts'
+import { programFile } from '../../support/program.ts'
 import { isEtcdMissing, startEtcd } from '../../support/servers/etcd/etcd.ts'
 import { makeFolder, removeFolder } from '../../support/servers/server-process.ts'
 import { until } from '../../support/servers/until.ts'
@@ -55,7 +55,7 @@ test(
     const file = join(folder, 'tidegate.yaml')
     const etcd = { endpoints: ['http://127.0.0.1:1'] }
     writeFileSync(file, JSON.stringify({ control: { etcd }, limits: [] }))
-    const program = join(repositoryRoot, 'packages/server/src/main.ts')
+    const program = programFile
     const started = promisify(execFile)(process.execPath, [program, 'serve', '--config', file], {
       timeout: SLOW_MS,
     })

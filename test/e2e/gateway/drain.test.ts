@@ -18,6 +18,13 @@ async function isReady(url: string): Promise<boolean> {
   }
 }
 
+async function isRefused(port: number): Promise<boolean> {
+  const { socket } = openRaw(port)
+  await until('it is decided', () => socket.closed || socket.readyState === 'open')
+  socket.destroy()
+  return socket.errored !== null
+}
+
 const get = (path: string) => `GET ${path} HTTP/1.1\r\nHost: a.example\r\n\r\n`
 
 describe('a gateway that stops', () => {
@@ -90,16 +97,29 @@ describe('a gateway that stops', () => {
     socket.write(get('/'))
     await until('it has begun', () => received().includes('first '))
     const closed = gateway.close()
-    await until('no other client is accepted', async () => {
-      const other = openRaw(gateway.port)
-      await until('it is decided', () => other.socket.closed || other.socket.readyState === 'open')
-      other.socket.destroy()
-      return other.socket.errored !== null
-    })
+    await until('no other client is accepted', () => isRefused(gateway.port))
     end()
     await closed
     await until('it has ended', () => parseResponse(received()).body.includes('last'))
   })
+
+  test.each(['own', 'node'])(
+    'answers the first request of a connection that it has accepted: %s',
+    async (transport) => {
+      const upstream = await startUpstream((_request, response) => void response.end('ok'))
+      const gateway = await startTestGateway({
+        gateway: { transport },
+        upstreams: { api: { targets: [upstream.url] } },
+      })
+      const { socket, received } = openRaw(gateway.port)
+      expect(await isReady(gateway.url)).toBe(true)
+      const closed = gateway.close()
+      await until('no other client is accepted', () => isRefused(gateway.port))
+      socket.write(get('/'))
+      await until('it is answered', () => parseResponse(received()).body.includes('ok'))
+      await closed
+    },
+  )
 
   test('waits no longer than configured', async () => {
     const upstream = await startUpstream((_request, response) => void response.write('for ever'))

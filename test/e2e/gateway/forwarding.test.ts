@@ -27,6 +27,7 @@ describe('the request that an upstream gets', () => {
     expect(host).toBe('a.example')
     expect(headers).toEqual({
       'x-mine': '1',
+      'x-request-id': expect.stringMatching(/^[0-9a-f-]{36}$/),
       'x-forwarded-for': '127.0.0.1',
       'x-forwarded-host': 'a.example',
       'x-forwarded-proto': 'http',

@@ -105,7 +105,7 @@ describe('a connection too many', () => {
     expect(lines[0]).toMatchObject({
       level: 'warn',
       event: 'connection.refused',
-      client_id: expect.stringMatching(/^sha256:[0-9a-f]{16}$/),
+      client_id: expect.stringMatching(/^hmac-sha256:[0-9a-f]{16}$/),
       reason: 'connectionsPerIpMax',
       node_id: 'node-7',
     })

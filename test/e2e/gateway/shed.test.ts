@@ -78,6 +78,7 @@ describe('in an overload', () => {
       title: 'Service Unavailable',
       status: 503,
       detail: 'The gateway is overloaded.',
+      request_id: response.headers['x-request-id'],
     })
     expect(gateway.overload.status()).toMatchObject({
       requests: 0,

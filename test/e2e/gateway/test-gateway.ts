@@ -3,6 +3,11 @@
 import { resolve } from 'node:path'
 import { Writable } from 'node:stream'
 import { memoryStore, type Store } from 'tidegate'
+import {
+  type IdempotencyEvent,
+  type IdempotencyStore,
+  memoryIdempotencyStore,
+} from 'tidegate/idempotency'
 import { onTestFinished } from 'vitest'
 import { secretReader } from '../../../packages/server/src/config/secrets.ts'
 import {
@@ -13,7 +18,11 @@ import {
 import { overloadSettings } from '../../../packages/server/src/gateway/overload-settings.ts'
 import { createEnforcer } from '../../../packages/server/src/limits/enforcer.ts'
 import { FailedAttempts } from '../../../packages/server/src/limits/failed-attempts.ts'
-import { jsonLogger } from '../../../packages/server/src/observability/logger.ts'
+import { DecisionLog } from '../../../packages/server/src/observability/decision-log.ts'
+import { keyedDigest } from '../../../packages/server/src/observability/digests.ts'
+import { logEvents } from '../../../packages/server/src/observability/event-log.ts'
+import { LineBudget } from '../../../packages/server/src/observability/line-budget.ts'
+import { jsonLines, jsonLogger } from '../../../packages/server/src/observability/logger.ts'
 import { Overload } from '../../../packages/server/src/overload/overload.ts'
 import { readKeyFile } from '../../../packages/server/src/policy/api-keys/key-file.ts'
 import type { KeyTable } from '../../../packages/server/src/policy/api-keys/key-table.ts'
@@ -41,13 +50,18 @@ export interface TestGatewayOptions {
   readonly folder?: string
   /** Default: one in memory. */
   readonly store?: Store
+  /** The store of idempotency keys. Default: one in memory. */
+  readonly keyStore?: IdempotencyStore
+  readonly onIdempotency?: (event: IdempotencyEvent) => void
 }
 
 /** Closed when the test ends. */
 export async function startTestGateway(
   policy: object,
-  { environment = {}, folder = '/', store = memoryStore() }: TestGatewayOptions = {},
+  options: TestGatewayOptions = {},
 ): Promise<TestGateway> {
+  const { environment = {}, folder = '/', store = memoryStore(), onIdempotency } = options
+  const keyStore = options.keyStore ?? memoryIdempotencyStore()
   const lines: string[] = []
   const logger = jsonLogger(
     'trace',
@@ -62,13 +76,22 @@ export async function startTestGateway(
   let enforcer = createEnforcer(document, { store })
   const overload = new Overload(overloadSettings(document.gateway, document.upstreams))
   const failures = new FailedAttempts(document.auth.failures)
+  const digest = keyedDigest('a secret of the tests')
+  const decisions = new DecisionLog(new LineBudget(logEvents(jsonLines(logger))), digest)
+  const useLog = ({ log, region }: PolicyDocument) => {
+    decisions.use({ ...log, level: 'trace', region })
+  }
+  useLog(document)
   const gateway = await startGateway({
     sections: sectionsOf(document),
     keyTable: keyTableOf(document, folder),
     policy: { enforcer: () => enforcer },
     failures,
     overload,
-    logger,
+    decisions,
+    digest,
+    openKeyStore: () => keyStore,
+    onIdempotency,
     readSecret: secretReader(environment, folder),
     folder,
   })
@@ -85,6 +108,7 @@ export async function startTestGateway(
       document = documentOf(other)
       gateway.prepare(sectionsOf(document), keyTableOf(document, folder))()
       failures.use(document.auth.failures)
+      useLog(document)
       enforcer = createEnforcer(document, { store })
     },
   }

@@ -1,3 +1,3 @@
-/** Runs vanishing-clients.test.ts for longer, from a random seed. */
+/** Runs vanishing-clients.test.ts for longer. */
 
 import './vanishing-clients.test.ts'

@@ -2,7 +2,6 @@
 
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import pino from 'pino'
 import type { MetricFamily } from 'tidegate/metrics'
 import { onTestFinished } from 'vitest'
 import { readPolicyConfig } from '../../../packages/server/src/app/policy-config.ts'
@@ -11,6 +10,7 @@ import {
   type PolicyService,
   startPolicyService,
 } from '../../../packages/server/src/app/policy-service.ts'
+import type { Emit } from '../../../packages/server/src/observability/events.ts'
 import { freePort } from '../../support/servers/ports.ts'
 import { makeFolder, removeFolder } from '../../support/servers/server-process.ts'
 import { startBackend } from '../cli/gateway-process.ts'
@@ -24,20 +24,30 @@ export interface MeteredService {
   readonly service: PolicyService
   readonly port: number
   readonly adminUrl: string
+  readonly apiUrl: string
+  /** The HTTP port of the rate limit service. */
+  readonly rlsUrl: string
   /** Writes another policy. */
   write(policy: object): void
   /** Sends a request to the gateway and returns the status. */
   ask(path: string, headers?: Readonly<Record<string, string>>): Promise<number>
-  check(body: object): Promise<void>
+  check(body: object, headers?: Readonly<Record<string, string>>): Promise<void>
   /** Asks the rate limit service, as JSON. */
-  askRls(entries: Readonly<Record<string, string>>): Promise<void>
+  askRls(
+    entries: Readonly<Record<string, string>>,
+    headers?: Readonly<Record<string, string>>,
+  ): Promise<void>
   page(accept?: string): Promise<string>
   /** Every family, also those without series. */
   families(): Promise<readonly MetricFamily[]>
 }
 
 /** Closed when the test ends. */
-export async function startMeteredService(policy: object): Promise<MeteredService> {
+export async function startMeteredService(
+  policy: object,
+  variables: Readonly<Record<string, string>> = {},
+  emit: Emit = () => undefined,
+): Promise<MeteredService> {
   const backend = await startBackend()
   onTestFinished(() => backend.stop())
   const folder = makeFolder()
@@ -55,16 +65,15 @@ export async function startMeteredService(policy: object): Promise<MeteredServic
   }
   const write = (own: object) => writeFileSync(file, JSON.stringify({ ...sections, ...own }))
   write(policy)
-  const environment = { TOKEN }
+  const environment = { TOKEN, ...variables }
   const config = await readPolicyConfig(file, environment, { program: 'tidegate 1.2.3' })
-  const logger = pino({ level: 'silent' })
   let families: MeteredService['families'] = async () => []
   const service = await startPolicyService({
     config,
     environment,
-    emit: () => undefined,
+    emit,
     version: '1.2.3',
-    parts: sectionParts(config, { logger, instance: undefined }),
+    parts: sectionParts(config, { instance: undefined }),
     pageOfAll: (own) => {
       families = own
       return own
@@ -73,8 +82,9 @@ export async function startMeteredService(policy: object): Promise<MeteredServic
   onTestFinished(() => service.close())
   const adminUrl = `http://127.0.0.1:${service.admin?.address.port}`
   const apiUrl = `http://127.0.0.1:${service.decisionApi?.address.port}`
-  const json = async (url: string, body: object) => {
-    const headers = { authorization: `Bearer ${TOKEN}`, 'content-type': 'application/json' }
+  const json = async (url: string, body: object, others: object = {}) => {
+    const type = { 'content-type': 'application/json' }
+    const headers = { authorization: `Bearer ${TOKEN}`, ...type, ...others }
     const init = { method: 'POST', headers, body: JSON.stringify(body) }
     await (await fetch(url, init)).arrayBuffer()
   }
@@ -82,18 +92,20 @@ export async function startMeteredService(policy: object): Promise<MeteredServic
     service,
     port: service.gateway?.port ?? 0,
     adminUrl,
+    apiUrl,
+    rlsUrl: `http://127.0.0.1:${httpPort}`,
     write,
     async ask(path, headers = {}) {
       const response = await fetch(`${service.gateway?.url}${path}`, { headers })
       await response.arrayBuffer()
       return response.status
     },
-    check: (body) => json(`${apiUrl}/v1/check`, body),
-    askRls: (entries) =>
-      json(`http://127.0.0.1:${httpPort}/json`, {
-        domain: 'shop',
-        descriptors: [{ entries: Object.entries(entries).map(([key, value]) => ({ key, value })) }],
-      }),
+    check: (body, headers) => json(`${apiUrl}/v1/check`, body, headers),
+    askRls: (entries, headers) => {
+      const list = Object.entries(entries).map(([key, value]) => ({ key, value }))
+      const body = { domain: 'shop', descriptors: [{ entries: list }] }
+      return json(`http://127.0.0.1:${httpPort}/json`, body, headers)
+    },
     page: async (accept = 'text/plain') =>
       (await fetch(`${adminUrl}/metrics`, { headers: { accept } })).text(),
     families: () => families(),

@@ -53,6 +53,31 @@ async function setup(variables: Record<string, string> = {}) {
 
 const ada = { limit: 'shop', key: ['user=ada'] }
 
+describe('the page of metrics', () => {
+  test('counts calls and rules by the names of a policy, not by values of requests', async () => {
+    const { code, url } = await setup()
+    for (let at = 0; at < 3; at++) await code('user=ada')
+    await code('user=grace')
+    const page = await (await fetch(`${url}/metrics`)).text()
+    const sampleOf = (series: string) => {
+      const line = page.split('\n').find((one) => one.startsWith(`${series} `))
+      return line && Number(line.split(' ')[1])
+    }
+    const calls = (outcome: string) =>
+      sampleOf(`tidegate_decisions_total{door="rls",outcome="${outcome}",by="memory"}`)
+    expect([calls('allowed'), calls('denied')]).toEqual([3, 1])
+    const rule = (outcome: string) =>
+      sampleOf(
+        'tidegate_limit_decisions_total' +
+          `{door="rls",limit="shop.user",mode="enforce",outcome="${outcome}"}`,
+      )
+    expect([rule('allowed'), rule('denied')]).toEqual([3, 1])
+    expect(sampleOf('tidegate_policy_limits')).toBe(3)
+    expect(sampleOf('tidegate_policy_loads_total{result="applied"}')).toBe(1)
+    expect(page).not.toMatch(/ada|grace/)
+  })
+})
+
 describe('the admin API of a rate limit service', () => {
   test('changes decisions with the next call, also of plans that were kept', async () => {
     const { code, tidegate } = await setup()
@@ -66,6 +91,18 @@ describe('the admin API of a rate limit service', () => {
     await tidegate('counter reset user=ada --name shop --why x')
     expect([await code('user=ada'), await code('user=ada')]).toEqual(['OK', 'OK'])
     expect(await code('user=ada')).toBe('OVER_LIMIT')
+  })
+
+  test('lists the descriptors that are refused most, as commands take them', async () => {
+    const { code, call } = await setup()
+    for (let asked = 0; asked < 5; asked++) await code('user=ada')
+    for (let asked = 0; asked < 3; asked++) await code('user=bob')
+    const { status, body } = await call('GET', '/v1/top?by=refused&limit=shop')
+    expect(status).toBe(200)
+    expect(body.keys).toEqual([
+      { limit: 'shop', key: 'user=ada', count: 3, error: 0 },
+      { limit: 'shop', key: 'user=bob', count: 1, error: 0 },
+    ])
   })
 
   test('shows, refunds and resets counters by domain and descriptor', async () => {

@@ -4,7 +4,7 @@ import { writeFileSync } from 'node:fs'
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
-import { repositoryRoot } from '../../house/source-file.ts'
+import { programFile } from '../../support/program.ts'
 import type { Certificate } from '../../support/servers/certificates.ts'
 import { freePort, LOOPBACK } from '../../support/servers/ports.ts'
 import { makeFolder, removeFolder, ServerProcess } from '../../support/servers/server-process.ts'
@@ -78,7 +78,7 @@ export async function startRlsProcess(
 ): Promise<RlsProcess> {
   const httpPort = await freePort()
   const folder = makeFolder()
-  const main = join(repositoryRoot, 'packages/server/src/main.ts')
+  const main = programFile
   const variables = {
     GRPC_HOST: LOOPBACK,
     GRPC_PORT: port,

@@ -6,7 +6,7 @@ import {
   type Client,
   credentials,
   loadPackageDefinition,
-  type Metadata,
+  Metadata,
   type ServiceClientConstructor,
   type ServiceError,
 } from '@grpc/grpc-js'
@@ -39,9 +39,14 @@ export interface ResponseMessage {
   readonly dynamic_metadata: unknown
 }
 
+export interface AskOptions {
+  readonly deadlineMs?: number
+  readonly metadata?: Readonly<Record<string, string>>
+}
+
 export interface RlsClient {
   /** Rejects with the ServiceError of a status that is not OK. */
-  ask(request: RequestMessage, options?: { deadlineMs?: number }): Promise<ResponseMessage>
+  ask(request: RequestMessage, options?: AskOptions): Promise<ResponseMessage>
   /** The status of a service by `grpc.health.v1`. */
   health(service: string): Promise<string>
   close(): void
@@ -77,14 +82,16 @@ export function rlsClient(
   const client = new RateLimitService(`${host}:${port}`, channel, options)
   const call = client.ShouldRateLimit as unknown as (
     request: RequestMessage,
+    metadata: Metadata,
     options: { deadline?: number },
     callback: Callback<ResponseMessage>,
   ) => void
   return {
-    ask: (request, { deadlineMs } = {}) =>
+    ask: (request, { deadlineMs, metadata = {} } = {}) =>
       new Promise((resolve, reject) => {
         const deadline = deadlineMs === undefined ? {} : { deadline: Date.now() + deadlineMs }
-        call.call(client, request, deadline, (error, value) => {
+        const sent = Metadata.fromHttp2Headers(metadata)
+        call.call(client, request, sent, deadline, (error, value) => {
           if (error !== null || value === undefined) reject(error)
           else resolve(value)
         })

@@ -2,7 +2,7 @@
 
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { repositoryRoot } from '../../house/source-file.ts'
+import { programFile } from '../../support/program.ts'
 import { freePort, LOOPBACK } from '../../support/servers/ports.ts'
 import { makeFolder, removeFolder, ServerProcess } from '../../support/servers/server-process.ts'
 import { until } from '../../support/servers/until.ts'
@@ -36,7 +36,7 @@ export async function startRlsProcess(
     ...environment,
   }
   const variables = Object.entries(settings).map(([name, value]) => `${name}=${value}`)
-  const program = join(repositoryRoot, 'packages/server/src/main.ts')
+  const program = programFile
   const node = [process.execPath, '--disable-warning=ExperimentalWarning', program]
   const child = new ServerProcess(
     'env',

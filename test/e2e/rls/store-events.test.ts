@@ -16,7 +16,12 @@ descriptors:
 async function start(format: 'text' | 'json') {
   const redis = await startRedis()
   onTestFinished(() => redis.stop())
-  const environment = { REDIS_URL: `${redis.host}:${redis.port}`, LOG_FORMAT: format }
+  const environment = {
+    REDIS_URL: `${redis.host}:${redis.port}`,
+    LOG_FORMAT: format,
+    // The lines of calls without the store would push out the others.
+    TIDEGATE_LOG_LINES: '1',
+  }
   const rls = await startRlsProcess(config, environment)
   onTestFinished(() => rls.stop())
   const client = rlsClient(rls.port)

@@ -14,7 +14,7 @@ import { makeFolder } from './server-process.ts'
 
 export interface RedisClusterOptions {
   readonly flavor?: RedisFlavor
-  /** At least 3, because failover needs a majority of masters. */
+  /** At least 3 for a failover, which needs a majority of masters. */
   readonly masters?: number
   readonly replicasPerMaster?: number
   /** The time after which a silent node is considered down. */
@@ -89,9 +89,11 @@ async function startNodes(
 ): Promise<RedisClusterNode[]> {
   const clustered = ['cluster-enabled yes', `cluster-node-timeout ${nodeTimeoutMs}`]
   const start = async (index: number) => {
-    const config = (port: number) => [...quick, ...clustered, `port ${port}`]
-    const binary = redisBinary(flavor)
     const place = placeOf(places, index)
+    // A node learns its address from the others, and a single one has none to tell its clients.
+    const announced = `cluster-announce-ip ${place.host}`
+    const config = (port: number) => [...quick, ...clustered, announced, `port ${port}`]
+    const binary = redisBinary(flavor)
     const server = await startServer({ binary, folder: makeFolder(), config, args, place })
     return Object.assign(server, { id: String(await server.command('CLUSTER', 'MYID')) })
   }

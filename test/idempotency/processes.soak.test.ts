@@ -1,0 +1,3 @@
+/** Runs processes.test.ts with a thousand rounds. */
+
+import './processes.test.ts'

@@ -1,0 +1,3 @@
+/** More seeds of the simulations. */
+
+import './regions.test.ts'

@@ -1,0 +1,136 @@
+/** The gateway of a region as a process of its own, in front of a backend that admits all. */
+
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { writeFileSync } from 'node:fs'
+import { Agent, createServer, request } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
+import { programFile } from '../program.ts'
+import { freePort, LOOPBACK } from '../servers/ports.ts'
+import { until } from '../servers/until.ts'
+import type { RegionName, RegionWorld } from './region-world.ts'
+
+export interface RegionGateway {
+  readonly region: RegionName
+  readonly adminPort: number
+  /** Sends a request that a limit `name` counts by this key, and returns its status. */
+  ask(name: string, key: string): Promise<RegionAnswer>
+  /** The page of metrics. */
+  metrics(): Promise<string>
+  isConnected(): Promise<boolean>
+  /** Sends SIGKILL, and waits for the end of the process. */
+  kill(): Promise<void>
+  /** Starts it again on the same port. */
+  start(): Promise<void>
+  stop(): Promise<void>
+}
+
+export interface RegionAnswer {
+  /** 0 if the gateway does not answer. */
+  readonly status: number
+  readonly tookMs: number
+}
+
+export interface Backend {
+  readonly url: string
+  stop(): void
+}
+
+export async function startBackend(): Promise<Backend> {
+  const server = createServer((_, response) => response.end())
+  server.listen(0, LOOPBACK)
+  await once(server, 'listening')
+  return {
+    url: `http://${LOOPBACK}:${(server.address() as AddressInfo).port}`,
+    stop() {
+      server.close()
+      server.closeAllConnections()
+    },
+  }
+}
+
+/** `limits` are charged by the path `/NAME` and the header field `x-key`. */
+export async function startRegionGateway(
+  world: RegionWorld,
+  region: RegionName,
+  backend: Backend,
+  limits: readonly { readonly name: string }[],
+): Promise<RegionGateway> {
+  const [port, adminPort] = [await freePort(), await freePort()]
+  const policy = {
+    ...world.sections(region),
+    gateway: { listen: { host: LOOPBACK, port } },
+    admin: { listen: { port: adminPort } },
+    upstreams: { backend: { targets: [backend.url] } },
+    limits: limits.map((limit) => ({
+      key: { header: 'x-key' },
+      otherwise: 'skip',
+      match: { path: `/${limit.name}` },
+      ...limit,
+    })),
+  }
+  const file = join(world.folder, `${region}.yaml`)
+  writeFileSync(file, JSON.stringify(policy))
+  const admin = `http://${LOOPBACK}:${adminPort}`
+  const agent = new Agent({ keepAlive: true, maxSockets: 64 })
+  let child = await spawned(file, port)
+  return {
+    region,
+    adminPort,
+    ask: (name, key) => send(agent, port, `/${name}`, key),
+    metrics: async () => (await fetch(`${admin}/metrics`)).text(),
+    async isConnected() {
+      const status = (await (await fetch(`${admin}/status`)).json()) as {
+        regions: { peers: readonly { up: boolean }[] }
+      }
+      return status.regions.peers.every(({ up }) => up)
+    },
+    async kill() {
+      const ended = once(child, 'exit')
+      child.kill('SIGKILL')
+      await ended
+    },
+    async start() {
+      child = await spawned(file, port)
+    },
+    async stop() {
+      agent.destroy()
+      if (child.exitCode !== null || child.signalCode !== null) return
+      const ended = once(child, 'exit')
+      child.kill('SIGTERM')
+      await ended
+    },
+  }
+}
+
+async function spawned(file: string, port: number): Promise<ChildProcess> {
+  const args = ['--disable-warning=ExperimentalWarning', programFile, 'gateway', '--config', file]
+  const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'pipe'] })
+  let output = ''
+  for (const stream of [child.stdout, child.stderr]) {
+    stream.on('data', (part: Buffer) => {
+      if (output.length < 65_536) output += part.toString()
+    })
+  }
+  await until('the gateway is ready', async () => {
+    if (child.exitCode !== null) throw new Error(`the gateway ended: ${output}`)
+    return (await fetch(`http://${LOOPBACK}:${port}/ready`)).ok
+  })
+  return child
+}
+
+function send(agent: Agent, port: number, path: string, key: string): Promise<RegionAnswer> {
+  const sentMs = performance.now()
+  return new Promise((resolve) => {
+    const answer = (status: number) => resolve({ status, tookMs: performance.now() - sentMs })
+    const sent = request({ agent, port, path, host: LOOPBACK, headers: { 'x-key': key } })
+    sent.once('error', () => answer(0))
+    sent.once('response', (response) => {
+      response.resume()
+      response.once('end', () => answer(response.statusCode ?? 0))
+      response.once('error', () => answer(0))
+    })
+    sent.end()
+  })
+}
