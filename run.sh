@@ -12,7 +12,7 @@ set -euo pipefail
 CDPATH='' cd -- "$(dirname -- "${BASH_SOURCE[0]}")"
 
 readonly node_fetched=24 # the version to fetch if the machine's Node is too old
-passed=0 failed=0 skipped=0
+passed=0 failed=0 skipped=0 failures=()
 colors=auto
 [ -t 1 ] || { colors=off && export NO_COLOR=1; }
 # Programs start in half the time: https://nodejs.org/api/module.html#module-compile-cache
@@ -25,6 +25,15 @@ main() {
     help | -h | --help) help ;;
     serve) run_serve "$@" ;;
     demo) run_program examples/demo.ts "$@" ;;
+    regions-demo)
+      ensure has_redis install_redis
+      run_program examples/regions-demo/main.ts "$@"
+      ;;
+    regions-compare)
+      ensure has_redis install_redis
+      run_program examples/regions-demo/compare.ts "$@"
+      ;;
+    console) run_console ;;
     tidegate) run_program packages/server/src/main.ts "$@" ;;
     cluster-start | cluster-stop | cluster-status | cluster-demo | cluster-add-shard)
       ensure has_redis install_redis
@@ -35,7 +44,7 @@ main() {
     test-all) run_all_tests ;;
     test-envoy) run_envoy_tests "$@" ;;
     check) run_check ;;
-    build) set_up ;;
+    build) run_build "$@" ;;
     pack) run_pack ;;
     bench) run_bench "$@" ;;
     node) run_node "$@" ;;
@@ -56,6 +65,9 @@ Usage: ./run.sh [COMMAND]
   serve --etcd    Run two gateways on 8080 and 8082 that follow one etcd, change a limit, and
                   print when each of them had it
   demo            Start both, send 12 requests, of which 10 are allowed, and stop
+  regions-demo    Run three regions 90 ms apart for 40 s, cut one off, and print what was admitted
+  regions-compare Print what the modes of regions cost, beside one Redis for all and no sharing
+  console         Run the gateway with its web console and with traffic, until Ctrl+C
   tidegate        Run the program itself: ./run.sh tidegate help
 
   cluster-start      Start a Redis Cluster of 6 nodes on the ports from 7000
@@ -66,13 +78,14 @@ Usage: ./run.sh [COMMAND]
 
   test            Run the checks, then the tests that every change must pass: 5 to 8 minutes
   test FILTER...  Run only the tests whose path contains a filter; options go to vitest
-  test-soak       Run the long tests (*.soak.test.ts): full fault tables, floods, random seeds;
+  test-soak       Run the long tests (*.soak.test.ts): full fault tables, floods, many seeds;
                   at most 20 minutes. It takes filters too
   test-all        Run both with one count, as continuous integration does
   test-envoy      Run the tests of the rate limit service with a real Envoy and h2spec, and
                   install both with pip and Go
   check           Check types, lint, format and house style
   build           Compile the library into packages/tidegate/dist
+  build console   Build the web console too, into packages/server/console
   pack            Pack both packages for publication, as archives in .cache/pack
   bench           Run all benchmarks in about 20 minutes, with --quick in about 2
   bench NAME...   Run only the named benchmarks; --list prints the names, --help the options
@@ -172,6 +185,24 @@ build_library() {
     mv .cache/building .cache/built
 }
 
+is_console_built() {
+  local sources=(packages/console packages/server/src/admin/console/console-types.ts)
+  sources+=(packages/server/tidegate.schema.json node_modules/.tidegate-lock)
+  [ -e packages/server/console/index.html ] && [ -e .cache/console-built ] &&
+    [ -z "$(find "${sources[@]}" -newer .cache/console-built -print -quit)" ]
+}
+
+build_console() {
+  log 'build packages/console'
+  mkdir -p .cache
+  rm -rf .cache/console
+  touch .cache/console-building
+  node --disable-warning=ExperimentalWarning packages/console/build.ts .cache/console >&2 &&
+    rm -rf packages/server/console &&
+    mv .cache/console packages/server/console &&
+    mv .cache/console-building .cache/console-built
+}
+
 # The tests start their own servers and need the programs. RUNLEVEL=1 prevents that the packages
 # start services.
 has_redis() { [ -n "${TIDEGATE_REDIS_SERVER-}" ] || command -v redis-server >/dev/null; }
@@ -195,7 +226,7 @@ apt_install() {
     RUNLEVEL=1 apt-get install -y -qq --no-install-recommends "$@" >/dev/null; } >&2
 }
 
-# Only the tests of CORS, which open a page in a browser, need Chromium.
+# Only the tests of CORS and of the console, which open a page in a browser, need Chromium.
 has_chromium() {
   [ -n "${TIDEGATE_CHROMIUM-}" ] || command -v chromium-headless-shell >/dev/null ||
     command -v chromium >/dev/null || command -v google-chrome >/dev/null
@@ -209,6 +240,13 @@ has_etcd() {
 }
 
 install_etcd() { command -v apt-get >/dev/null && apt_install etcd-server etcd-client; }
+
+# Tests of dashboards and alerts start their own Prometheus, and use promtool.
+has_prometheus() {
+  [ -n "${TIDEGATE_PROMETHEUS-}" ] || { command -v prometheus && command -v promtool; } >/dev/null
+}
+
+install_prometheus() { command -v apt-get >/dev/null && apt_install prometheus; }
 
 run_tests() {
   set_up_tests
@@ -234,6 +272,8 @@ set_up_tests() {
     log 'Chromium could not be installed with apt-get; its tests are skipped'
   ensure has_etcd install_etcd ||
     log 'etcd could not be installed with apt-get; its tests are skipped'
+  ensure has_prometheus install_prometheus ||
+    log 'Prometheus could not be installed with apt-get; its tests are skipped'
   ensure is_built build_library || failed=1
 }
 
@@ -257,15 +297,22 @@ run_check() {
 }
 
 check_types_and_lint() {
-  step types tsc -p tsconfig.json
+  step types check_types
   step lint biome ci --error-on-warnings "--colors=$colors"
 }
+
+check_types() { tsc -p tsconfig.json && tsc -p packages/console; }
 
 step() {
   local name=$1
   shift
   log "$name: $*"
-  if "$@"; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
+  if "$@"; then
+    passed=$((passed + 1))
+  else
+    failed=$((failed + 1))
+    failures+=("FAILED $name: $*")
+  fi
 }
 
 # The counts come from test/support/reporter.ts. If there are none, or if vitest fails without a
@@ -275,7 +322,10 @@ run_vitest() {
   log "tests${TIDEGATE_SOAK:+ (soak)}: vitest run${*:+ $*}"
   mkdir -p .cache
   TIDEGATE_TEST_COUNTS=$counts vitest run "$@" || status=$?
-  [ ! -s "$counts" ] || read -ra counted <"$counts"
+  [ ! -s "$counts" ] || {
+    read -ra counted
+    mapfile -t -O "${#failures[@]}" failures
+  } <"$counts"
   if [ ! -s "$counts" ] || ((status != 0 && counted[1] == 0)); then
     log "vitest itself failed, with exit code $status"
     counted[1]=$((counted[1] + 1))
@@ -290,14 +340,31 @@ run_vitest() {
 finish() {
   local status=$?
   ((status == 0 || failed > 0)) || failed=1
+  ((${#failures[@]} == 0)) || printf '%s\n' "${failures[@]}"
   printf '%d passed, %d failed' "$passed" "$failed"
   ((skipped == 0)) || printf ', %d skipped' "$skipped"
   printf '\n'
   exit $((failed > 0))
 }
 
+run_build() {
+  set_up
+  case ${1-} in
+    '') ;;
+    console) ensure is_console_built build_console ;;
+    *) die "unknown part: $1; allowed: console" ;;
+  esac
+}
+
+run_console() {
+  set_up
+  ensure is_console_built build_console || die 'the console could not be built'
+  run_typescript examples/console.ts
+}
+
 run_pack() {
   set_up
+  ensure is_console_built build_console || die 'the console could not be built'
   log 'build packages/server'
   rm -rf packages/server/dist .cache/pack
   mkdir -p .cache/pack

@@ -31,36 +31,68 @@ const pure = [
   'packages/server/src/rls/{*,service/*,transport/**/*}.test.ts',
 ]
 
+/**
+ * Tests that start servers and clients in their own process, and stop them. They share processes,
+ * too, because to load the server takes a second of the processor.
+ */
+const shared = [
+  'packages/server/src/**/!(cli).test.ts',
+  'packages/tidegate/src/{idempotency,metrics,opentelemetry}/**/*.test.ts',
+  'packages/tidegate/src/middleware/!(*-hops).test.ts',
+  'test/e2e/{control,rls,traces}/*.test.ts',
+  // It imports other test files, which register no test in a process that has loaded them.
+  'test/e2e/gateway/!(node-transport).test.ts',
+  'test/security/!(matching-time).test.ts',
+]
+
 const all = ['packages/*/src/**/*.test.ts', 'test/**/*.test.ts']
 
 /** The rule of test/support/suite.ts. */
 const ofOtherSuite = isSoak ? '**/!(*.soak).test.ts' : '**/*.soak.test.ts'
 
+/** Long tests measure their process, so each has one of its own. */
+const notShared = ['**/node_modules/**', '**/*.soak.test.ts', ofOtherSuite]
+
 export default defineConfig({
   plugins: [
     {
-      // Added here and not under `reporters`, which `--reporter` on the command line replaces.
+      // Added here and not under `reporters`, which `--reporter` on the command line replaces. It
+      // is the first, so that its list of failures stands above their details.
       name: 'tidegate:count',
       configureVitest: ({ vitest }) => {
         const { reporters } = vitest.config
         if (!reporters.some((one) => one instanceof CountReporter)) {
-          reporters.push(new CountReporter())
+          reporters.unshift(new CountReporter())
         }
       },
     },
   ],
   test: {
-    // Longer than `until` waits, so that what was waited for is said.
-    testTimeout: 120_000,
+    // Longer than `until` waits, so that what was waited for is said. A long test takes a minute
+    // and more on a machine that is not busy; the bound ends only those that hang.
+    testTimeout: isSoak ? 600_000 : 120_000,
     hookTimeout: 120_000,
     setupFiles: ['./test/support/quiet-warnings.ts'],
+    globalSetup: './test/support/build-program.ts',
     projects: [
       {
         extends: true,
         test: {
           name: 'pure',
           include: pure,
-          exclude: ['**/node_modules/**', '**/*.soak.test.ts', ofOtherSuite],
+          exclude: notShared,
+          isolate: false,
+          setupFiles: ['./test/support/leave-no-trace.ts'],
+          maxWorkers: 4,
+          sequence: { groupOrder: 1 },
+        },
+      },
+      {
+        extends: true,
+        test: {
+          name: 'shared',
+          include: shared,
+          exclude: [...notShared, ...undisturbed, ...pure],
           isolate: false,
           setupFiles: ['./test/support/leave-no-trace.ts'],
           maxWorkers: 4,
@@ -72,7 +104,10 @@ export default defineConfig({
         test: {
           name: 'together',
           include: all,
-          exclude: ['**/node_modules/**', ofOtherSuite, ...undisturbed, ...(isSoak ? [] : pure)],
+          exclude: [
+            ...['**/node_modules/**', ofOtherSuite, ...undisturbed],
+            ...(isSoak ? [] : [...pure, ...shared]),
+          ],
           // Two more than cores: most of them wait for servers or for time to pass.
           maxWorkers: 4,
           sequence: { groupOrder: 1 },

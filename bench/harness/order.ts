@@ -13,6 +13,7 @@ const order = [
   'accuracy',
   'admission',
   'cost',
+  'tracing',
 ]
 
 export function inOrder<T>(items: readonly T[], nameOf: (item: T) => string): T[] {

@@ -35,6 +35,7 @@ export async function measureMasters(run: Run): Promise<void> {
     const servers = cluster.masters.map(({ url }) => new Redis(url))
     for (const each of [client, ...servers]) run.onStop(() => each.disconnect())
     rows.push(...(await rowsOf(run, masters, client, servers)))
+    for (const each of [client, ...servers]) each.disconnect()
     await cluster.stop()
   }
   run.table({

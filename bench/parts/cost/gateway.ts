@@ -56,15 +56,21 @@ export async function gatewayCost(
   }
 }
 
-async function startBackend(run: Run): Promise<number> {
+export async function startBackend(run: Run): Promise<number> {
   const child = fork(join(import.meta.dirname, '../load/http-backend.ts'))
   run.onStop(() => child.kill('SIGKILL'))
   const [port] = (await once(child, 'message')) as [number]
   return port
 }
 
-/** Starts one process with a limit per API key that is never reached. */
-async function startGateway(run: Run, folder: string, redis: RedisServer, backend: number) {
+/** Starts one process with a limit per API key that is never reached, and `NAME=value`s. */
+export async function startGateway(
+  run: Run,
+  folder: string,
+  redis: RedisServer,
+  backend: number,
+  variables: readonly string[] = [],
+) {
   const port = await freePort()
   const policy = {
     gateway: { listen: { host: '127.0.0.1', port } },
@@ -74,10 +80,10 @@ async function startGateway(run: Run, folder: string, redis: RedisServer, backen
     limits: [{ name: 'per-key', key: 'apiKey', otherwise: 'deny', per: '1d', limit: 1_000_000 }],
     log: { level: 'error' },
   }
-  const file = join(folder, 'policy.yaml')
+  const file = join(folder, `policy-${port}.yaml`)
   writeFileSync(file, JSON.stringify(policy))
-  const args = [PROGRAM, 'gateway', '--config', file]
-  const running = new ServerProcess(process.execPath, args, folder)
+  const args = [...variables, process.execPath, PROGRAM, 'gateway', '--config', file]
+  const running = new ServerProcess('env', args, folder)
   run.onStop(() => running.end())
   await until('the gateway is ready', async () => {
     if (running.hasEnded) throw new Error(`the gateway ended at its start:\n${running.output}`)
@@ -87,7 +93,7 @@ async function startGateway(run: Run, folder: string, redis: RedisServer, backen
 }
 
 /** User and system time are the 14th and 15th field; the second is a name in parentheses. */
-function cpuUs(pid: number): number {
+export function cpuUs(pid: number): number {
   const fields = readFileSync(`/proc/${pid}/stat`, 'utf8')
     .replace(/^.*\) /, '')
     .split(' ')
