@@ -8,9 +8,10 @@
  */
 
 import { execFile } from 'node:child_process'
-import { readFileSync, writeFileSync } from 'node:fs'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
+import { processorMs } from '../../test/support/processor-time.ts'
 import { freePort } from '../../test/support/servers/ports.ts'
 import { startRedis } from '../../test/support/servers/redis.ts'
 import {
@@ -23,9 +24,6 @@ import { until } from '../../test/support/servers/until.ts'
 const ROUNDS = 7
 const SECONDS = 1
 const CONNECTIONS = 32
-
-/** Clock ticks of /proc. */
-const TICK_MS = 10
 
 /** Seconds until most of the code of a mode is compiled. */
 const WARM_UP_SECONDS = 6
@@ -119,13 +117,7 @@ async function readings(gatewayPid: number) {
   const stats = String(await redis.command('INFO', 'commandstats'))
   const [evalsha, mset] = [/cmdstat_evalsha:calls=(\d+)/, /cmdstat_mset:calls=(\d+)/]
   const commands = Number(evalsha.exec(stats)?.[1] ?? 0) + Number(mset.exec(stats)?.[1] ?? 0)
-  return { gatewayMs: cpuMs(gatewayPid), redisMs: cpuMs(redis.pid), commands }
-}
-
-/** The processor time of a process so far. */
-function cpuMs(pid: number): number {
-  const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1]?.split(' ') ?? []
-  return (Number(fields[11]) + Number(fields[12])) * TICK_MS
+  return { gatewayMs: processorMs(gatewayPid), redisMs: processorMs(redis.pid), commands }
 }
 
 function medianOf(all: readonly Round[]): Round {

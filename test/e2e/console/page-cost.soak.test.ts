@@ -4,13 +4,13 @@
  * has something to show: at full load, the noise of the requests would be many times its cost.
  */
 
-import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Browser } from 'playwright-core'
 import { Agent, request } from 'undici'
 import { expect, onTestFinished, test } from 'vitest'
 import { repositoryRoot } from '../../house/source-file.ts'
+import { processorMs } from '../../support/processor-time.ts'
 import { chromiumBinary } from '../../support/servers/chromium.ts'
 import { freePort } from '../../support/servers/ports.ts'
 import { startBackend, startGatewayProcess } from '../cli/gateway-process.ts'
@@ -20,9 +20,6 @@ const WARM_ROUNDS = 100
 const ROUNDS = 400
 const PAUSE_MS = 50
 const AT_ONCE = 8
-
-/** In Linux, a tick of the processor's account. */
-const TICK_MS = 10
 
 // The browser may be missing on a machine of a developer.
 test.skipIf(chromiumBinary() === undefined)('prints the cost of an open page', async () => {
@@ -81,11 +78,4 @@ async function load(
     )
     await Promise.all([...sent, sleep(PAUSE_MS)])
   }
-}
-
-/** https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html: fields 14 and 15. */
-function processorMs(pid: number): number {
-  const [, rest = ''] = /^.*\) (.*)$/s.exec(readFileSync(`/proc/${pid}/stat`, 'utf8')) ?? []
-  const fields = rest.split(' ')
-  return (Number(fields[11]) + Number(fields[12])) * TICK_MS
 }
