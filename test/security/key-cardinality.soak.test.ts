@@ -86,7 +86,7 @@ describe('made-up ids of one tenant', () => {
     const redis = await startRedis()
     onTestFinished(() => redis.stop())
     const addresses = [`${redis.host}:${redis.port}`]
-    const gateway = await start({ mode: 'standalone', addresses, deadline: '5s' })
+    const gateway = await start({ mode: 'standalone', addresses, deadline: '30s' })
     await flood(gateway.port, 4_000, 'warm')
     await chargeVictims(gateway)
     const [before, bytesBefore] = [await gateway.probe(), await usedBytes(redis)]

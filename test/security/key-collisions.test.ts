@@ -177,7 +177,8 @@ describe('on a real cluster', () => {
   const misconfigured: string[] = []
 
   beforeAll(async () => {
-    cluster = await startCluster({ replicasPerMaster: 0 })
+    // Longer than a machine stalls.
+    cluster = await startCluster({ replicasPerMaster: 0, nodeTimeoutMs: 15_000 })
     const addresses = cluster.addresses.map(({ host, port }) => `${host}:${port}`)
     opened = createStore(
       { mode: 'cluster', addresses },

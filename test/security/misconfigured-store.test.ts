@@ -30,7 +30,7 @@ const limits = modes.map((mode) => ({
 async function start(store: object, more: readonly object[] = []) {
   const upstream = await startRecordingUpstream()
   const policy = {
-    store: { mode: 'standalone', deadline: '2s', ...store },
+    store: { mode: 'standalone', deadline: '30s', ...store },
     upstreams: { api: { targets: [upstream.url] } },
     limits: [...limits, ...more],
   }
@@ -55,7 +55,7 @@ const clusters = new Map<number, Promise<RedisCluster>>()
 
 beforeAll(() => {
   for (const masters of [1, 2])
-    clusters.set(masters, startCluster({ masters, replicasPerMaster: 0 }))
+    clusters.set(masters, startCluster({ masters, replicasPerMaster: 0, nodeTimeoutMs: 15_000 }))
 })
 
 afterAll(async () => {

@@ -9,6 +9,7 @@ import { pathToFileURL } from 'node:url'
 import { onTestFinished } from 'vitest'
 import { transportOfTests } from '../e2e/gateway/transport.ts'
 import { programFile } from '../support/program.ts'
+import { replaceFile } from '../support/replace-file.ts'
 import { freePort, LOOPBACK } from '../support/servers/ports.ts'
 import { until } from '../support/servers/until.ts'
 
@@ -101,7 +102,7 @@ export async function startProbedGateway(
     port,
     url: `http://${LOOPBACK}:${port}`,
     output: () => output,
-    write: (text) => writeFileSync(file, text),
+    write: (text) => replaceFile(file, text),
     policy,
     status: async () => (await ask(adminPort, '/status')).json() as never,
     probe: async () => (await ask(probePort, '/')).json() as never,

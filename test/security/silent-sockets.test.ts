@@ -73,14 +73,17 @@ describe('1,010 silent connections of one address', () => {
     const port = rls.addresses.http?.port ?? 0
     const body = 'POST /json HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\n'
     const slowBody = open(port, LOOPBACK, body, ...Array.from({ length: 900 }, () => 'x'))
-    const startMs = performance.now()
     const silent = await openMany(port)
+    // From here on, because a busy machine takes seconds to open them.
+    const startMs = performance.now()
     expect(await probe(port, '/healthcheck')).toEqual(allOk)
     await until('half are refused', () => silent.filter(({ closed }) => !closed).length <= 500)
     await until('all are closed', () => silent.every(({ closed }) => closed))
     await until('the slow body is cut', () => slowBody.closed)
+    const tookMs = Math.round(performance.now() - startMs)
+    console.info(`silent connections were closed after ${tookMs} ms`)
     // 5 s for a head and 10 s for a request; the default of Node notices both after 30 s or more.
-    expect(performance.now() - startMs).toBeLessThan(25_000)
+    expect(tookMs).toBeLessThan(25_000)
   })
 
   test('leave the admin listener to others', async () => {
@@ -110,8 +113,9 @@ describe.each(['own', 'node'] as const)('the gRPC listener, transport %s,', (tra
   })
 
   test('closes connections that begin something and do not end it', async () => {
-    const rls = await startTestRls(config, { transport, frameMs: 500 })
-    const idle = open(rls.port, LOOPBACK, PREFACE, settings)
+    // Longer than a machine stalls before the first bytes are read.
+    const rls = await startTestRls(config, { transport, frameMs: 2_500 })
+    const idle = open(rls.port, LOOPBACK, Buffer.concat([PREFACE, settings]))
     const half = frame(types.headers, 0, 1, requestBlock)
     const byBytes = Array.from(half, (byte) => Buffer.from([byte]))
     const sockets = {

@@ -39,14 +39,15 @@ const HUGE_BYTES = 64 * MB
 const PACE_BYTES_PER_SECOND = 4 * MB
 
 /** Read at the pace, it takes more than twice as long as a client may take nothing. */
-const SLOW_BYTES = 20 * MB
+const SLOW_BYTES = 36 * MB
 
 /**
  * The window of a stream, far smaller than the response, so that it has to be reopened repeatedly.
  */
 const WINDOW_BYTES = 128 * 1_024
 
-const timeouts = { headers: '2s', request: '3s', keepAlive: '2s', send: '2s' }
+/** Longer than a machine stalls: others are served meanwhile, and slow readers go on. */
+const timeouts = { headers: '4s', request: '4s', keepAlive: '4s', send: '4s' }
 
 /** Addresses of slow clients; other clients use another one. */
 const addresses = ['127.0.0.2', '127.0.0.3'] as const

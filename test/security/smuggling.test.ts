@@ -13,8 +13,11 @@ import { block, type Fields, FrameClient, makeTls, requestFields } from './frame
 import { type RecordingUpstream, startRecordingUpstream } from './recording-upstream.ts'
 import { type Shape, smugglingShapes } from './smuggling-shapes.ts'
 
-/** Short, because some shapes wait for more bytes until they time out. */
-const timeouts = { headers: '500ms', request: '500ms', keepAlive: '10ms' }
+/**
+ * Some shapes wait for more bytes until they time out. Longer than a machine stalls, because valid
+ * requests have to be read in time.
+ */
+const timeouts = { headers: '3s', request: '3s', keepAlive: '10ms' }
 
 async function start(gateway: object = {}) {
   const upstream = await startRecordingUpstream()

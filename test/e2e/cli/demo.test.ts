@@ -51,9 +51,11 @@ describe('the demo', () => {
 
   test('leaves nothing behind when its output is closed', async () => {
     const { child, printed } = start('examples/demo.ts', [], {})
+    // From the start: while this process stalls, the demo may end.
+    const exited = once(child, 'exit')
     await until('the backend runs', () => printed.text.includes('backend: http'))
     child.stdout.destroy()
-    const [code] = (await once(child, 'exit')) as [number]
+    const [code] = (await exited) as [number]
     expect(code).toBe(0)
     const url = /backend: (http:\S+)/.exec(printed.text)?.[1] ?? ''
     await expect(fetch(url)).rejects.toThrow('fetch failed')
@@ -70,7 +72,9 @@ describe('the demo', () => {
 describe('the gateway and its backend', () => {
   test('run until they are stopped', async () => {
     const [port, backendPort] = [await freePort(), await freePort()]
-    const environment = { PORT: String(port), BACKEND_PORT: String(backendPort), BUCKET_SIZE: '3' }
+    // One in 50 s: a machine that stands still for seconds admits no other request.
+    const bucket = { BUCKET_SIZE: '3', REFILL_RATE: '0.02' }
+    const environment = { PORT: String(port), BACKEND_PORT: String(backendPort), ...bucket }
     const { child, printed } = start('examples/serve.ts', [], environment)
     await until('it says how to try', () =>
       printed.text.includes(`curl -i http://127.0.0.1:${port}`),

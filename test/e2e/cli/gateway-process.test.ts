@@ -53,17 +53,23 @@ async function statuses(url: string, count: number): Promise<number[]> {
 
 /** Clients that send one request after another until `stop`, which returns all statuses. */
 function startLoad(url: string, clients: number) {
-  let isOver = false
+  let [isOver, served] = [false, 0]
   const client = async () => {
     const seen: number[] = []
     while (!isOver) {
       seen.push(...(await statuses(url, 1)))
+      served += 1
       await pause(LOAD_PAUSE_MS)
     }
     return seen
   }
   const loads = Array.from({ length: clients }, client)
   return {
+    /** Waits until this many more requests were served. */
+    async goesOn(count: number) {
+      const before = served
+      await until('requests are served', () => served >= before + count)
+    },
     async stop() {
       isOver = true
       return (await Promise.all(loads)).flat()
@@ -166,6 +172,7 @@ describe('a running gateway', () => {
     await change({ gateway: changed, log: { level: 'warn' } })
     await change({})
     await change({ gateway: { listen, headers: 'none' } })
+    await until('it is logged', () => output().includes('policy.needs_restart'))
     const lines = output()
       .split('\n')
       .filter((line) => line.includes('policy.needs_restart'))
@@ -192,7 +199,10 @@ describe('a running gateway', () => {
   test('drops no request while the policy changes again and again', async () => {
     await apply(perIp(1_000_000, 'many'))
     const load = startLoad(shared.url, 3)
-    for (let change = 1; change <= 3; change++) await apply(perIp(1_000_000 + change, 'many'))
+    for (let change = 1; change <= 3; change++) {
+      await apply(perIp(1_000_000 + change, 'many'))
+      await load.goesOn(7)
+    }
     const seen = await load.stop()
     expect(seen.length).toBeGreaterThan(20)
     expect(seen.every((code) => code === 200)).toBe(true)
@@ -231,8 +241,8 @@ describe('several workers', () => {
     const names = new Set<string | undefined>()
     api.server.on('request', ({ headers }) => names.add(headers.via))
     const { store } = await redis()
-    // A process that just started may miss a deadline, and would then admit by its fallback.
-    const patient = { ...store, deadline: '1s' }
+    // A process that stalls may miss a deadline, and would then admit by its fallback.
+    const patient = { ...store, deadline: '5s' }
     const policy = { ...upstream, store: patient, ...perIp(50) }
     const started = await gateway({ policy, args: ['--workers', '2'] })
     const all = await Promise.all(Array.from({ length: 10 }, () => statuses(started.url, 10)))
@@ -241,6 +251,7 @@ describe('several workers', () => {
     const load = startLoad(started.url, 2)
     started.child.kill('SIGHUP')
     await until('all are restarted', () => started.output().includes('restarted 2 workers'))
+    await load.goesOn(11)
     const seen = await load.stop()
     expect(seen.length).toBeGreaterThan(10)
     expect(seen.filter((code) => code !== 429 && code !== 200)).toEqual([])

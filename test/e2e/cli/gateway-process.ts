@@ -8,6 +8,7 @@ import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { programFile } from '../../support/program.ts'
+import { replaceFile } from '../../support/replace-file.ts'
 import { freePort } from '../../support/servers/ports.ts'
 import { until } from '../../support/servers/until.ts'
 
@@ -43,7 +44,8 @@ export async function startGatewayProcess(options: GatewayProcessOptions): Promi
   const folder = mkdtempSync(join(tmpdir(), 'tidegate-gateway-'))
   const [port, adminPort] = [options.port ?? (await freePort()), await freePort()]
   const fixed = {
-    gateway: { listen: { host: '127.0.0.1', port } },
+    // On a machine that stalls the process would shed requests.
+    gateway: { listen: { host: '127.0.0.1', port }, overload: { delay: '1m' } },
     admin: { listen: { port: adminPort } },
   }
   const merged = ({ gateway, ...rest }: { gateway?: object }) => ({
@@ -53,7 +55,7 @@ export async function startGatewayProcess(options: GatewayProcessOptions): Promi
   })
   const file = join(folder, 'tidegate.yaml')
   const write = (policy: object | string) => {
-    writeFileSync(file, typeof policy === 'string' ? policy : JSON.stringify(merged(policy)))
+    replaceFile(file, typeof policy === 'string' ? policy : JSON.stringify(merged(policy)))
   }
   write(options.policy)
   const program = [options.program ?? programFile, 'gateway']

@@ -2,10 +2,10 @@
 
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { onTestFinished } from 'vitest'
 import { programFile } from '../../support/program.ts'
+import { replaceFile } from '../../support/replace-file.ts'
 import { makeFolder, removeFolder } from '../../support/servers/server-process.ts'
 import { until } from '../../support/servers/until.ts'
 
@@ -32,7 +32,7 @@ export interface PolicyProcessOptions {
 export async function startPolicyProcess(options: PolicyProcessOptions): Promise<PolicyProcess> {
   const folder = makeFolder()
   const file = join(folder, 'tidegate.yaml')
-  const write = (policy: object) => writeFileSync(file, JSON.stringify(policy))
+  const write = (policy: object) => replaceFile(file, JSON.stringify(policy))
   write(options.policy)
   const program = programFile
   const command = [program, options.command, '--config', file, ...(options.args ?? [])]

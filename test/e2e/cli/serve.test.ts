@@ -12,6 +12,9 @@ const TOKEN = 'a-token-for-tests'
 
 const environment = { TIDEGATE_TEST_TOKEN: TOKEN }
 
+/** A process that stalls may miss a deadline, and would then admit by its fallback. */
+const patient = { deadline: '5s' }
+
 const perUser = (limit: number) => ({
   limits: [
     {
@@ -41,7 +44,7 @@ async function serve(limit: number, backendDelayMs = 0) {
   )
   const at = (listenerPort: number | undefined) => ({ host: '127.0.0.1', port: listenerPort })
   const sections = {
-    gateway: { listen: at(port) },
+    gateway: { listen: at(port), overload: { delay: '1m' } },
     upstreams: { api: { targets: [backend.url] } },
     decisionApi: { listen: at(apiPort), token: { env: 'TIDEGATE_TEST_TOKEN' } },
     rateLimitService: { listen: at(grpcPort), http: at(httpPort), debug: at(debugPort) },
@@ -137,7 +140,7 @@ describe('tidegate rls with a policy', () => {
   test('counts in the store of the policy, and follows the file', async () => {
     const redis = await startRedis()
     onTestFinished(() => redis.stop())
-    const store = { mode: 'standalone', addresses: [`${redis.host}:${redis.port}`], deadline: '1s' }
+    const store = { mode: 'standalone', addresses: [`${redis.host}:${redis.port}`], ...patient }
     const start = async () => {
       const grpcPort = await freePort()
       const listen = { host: '127.0.0.1', port: grpcPort }

@@ -141,7 +141,8 @@ export async function openConsole(
     if (!request.url().startsWith(adminUrl)) complaints.push(`asked ${request.url()}`)
   })
   await page.goto(`${adminUrl}/console/#token=${token}`)
-  await page.waitForSelector('h1')
+  // The log-in has a heading, too; the navigation comes with the session.
+  await page.waitForSelector('nav a', { state: 'attached' })
   const goTo = async (screen: string) => {
     await page.goto(`${adminUrl}/console/#/${screen}`)
     await page.waitForSelector(`nav a[aria-current][href="#/${screen}"]`, { state: 'attached' })

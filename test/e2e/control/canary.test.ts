@@ -20,7 +20,9 @@ describe.skipIf(isEtcdMissing())('a canary', () => {
       startNode('a', { ...options, local: { region: 'eu' } }),
       startNode('b', { ...options, local: { region: 'us' } }),
     ])
+    await untilReported(cli, 2)
     await cli('publish', cli.file(policyOf(10)), ...why, '--wait', '1m')
+    await untilLimits([eu, us], [10, 10])
     const forEu = ['--region', 'eu', '--for', '1h', '--wait', '1m', ...why]
     const begun = await cli('canary', cli.file(policyOf(20)), ...forEu, '--json')
     expect(begun.code, begun.text).toBe(0)
@@ -53,6 +55,7 @@ describe.skipIf(isEtcdMissing())('a canary', () => {
     const options = { endpoints: etcd.endpoints, prefix: newPrefix() }
     const cli = commandLine(options)
     const node = await startNode('a', options)
+    await untilReported(cli, 1)
     await cli('publish', cli.file(policyOf(10)), ...why, '--wait', '1m')
     const file = cli.file(policyOf(20))
     const share = ['--share', '100', ...why]
@@ -64,13 +67,22 @@ describe.skipIf(isEtcdMissing())('a canary', () => {
     expect((await cli('promote', ...why)).text).toContain('there is no canary')
     expect((await cli('abort', ...why)).text).toContain('there is no canary')
     expect(await node.limit()).toBe(10)
-    expect((await cli('canary', file, ...share, '--for', '2s', '--wait', '1m')).code).toBe(0)
+    // Long enough that the node applies it on a machine that stalls.
+    expect((await cli('canary', file, ...share, '--for', '6s', '--wait', '1m')).code).toBe(0)
     await untilLimits([node], [10])
     expect((await cli('promote', ...why)).text).toContain('the canary of version 2 has ended at')
     expect((await cli('abort', ...why)).text).toContain('there is no canary')
     expect((await cli('status', '--json')).text).not.toContain('canary')
   })
 })
+
+/** `--wait` waits for the nodes that have reported. */
+async function untilReported(cli: ReturnType<typeof commandLine>, nodes: number): Promise<void> {
+  await until(`${nodes} nodes have reported`, async () => {
+    const { text } = await cli('status', '--json')
+    return (JSON.parse(text) as { nodes: unknown[] }).nodes.length === nodes
+  })
+}
 
 async function untilLimits(nodes: readonly FleetNode[], limits: readonly number[]): Promise<void> {
   await until(`the limits are ${limits.join(' and ')}`, async () => {

@@ -45,13 +45,18 @@ describe.skipIf(isEtcdMissing())('a change under load', () => {
     const callers = nodes.flatMap((node) =>
       Array.from({ length: CALLERS_OF_NODE }, () => call(node)),
     )
-    for (let size = 2; size <= VERSIONS; size++) await publish(size)
+    // Nodes skip versions, because the next one is already published. On a machine that stalls,
+    // they would skip all but the first and the last.
+    for (let size = 2; size <= VERSIONS; size++) {
+      await publish(size)
+      if (size % 5 > 0) continue
+      await until('one of the last five is seen', () => [...seen].some((one) => one > size - 5))
+    }
     const last = async (node: FleetNode) => (await node.sizes(NAMES))[0] === VERSIONS
     for (const node of nodes) await until('it has the last version', () => last(node))
     isEnded = true
     const made = await Promise.all(callers)
     expect(Math.min(...made)).toBeGreaterThan(0)
-    // Some versions are skipped, because the next one is already published.
     expect(seen.size).toBeGreaterThan(2)
   })
 })

@@ -82,7 +82,7 @@ describe.skipIf(isEtcdMissing())('a fleet that follows etcd', () => {
     onTestFinished(close)
     await versions.publish(policyOf(5), change)
     const node = await startNode('a', options)
-    expect(await node.limit()).toBe(5)
+    await until('it has the first version', async () => (await node.limit()) === 5)
     for (const [text, reason] of hostile) {
       const { version } = await versions.publish(text, change)
       const report = await until(`version ${version} is refused`, async () => {

@@ -11,16 +11,23 @@ import { describe, expect, onTestFinished, test } from 'vitest'
 import { ControlSource } from '../../../packages/server/src/control/source/control-source.ts'
 import { versionKey } from '../../../packages/server/src/control/versions/version-record.ts'
 import { type PolicyFiles, policyLoader } from '../../../packages/server/src/policy/load-policy.ts'
+import { readRemotePolicy } from '../../../packages/server/src/policy/read-policy.ts'
 import { isEtcdMissing, startEtcd } from '../../support/servers/etcd/etcd.ts'
 import { makeFolder, removeFolder } from '../../support/servers/server-process.ts'
 import { until } from '../../support/servers/until.ts'
 import { change, localPolicy, newPrefix, openVersions, policyOf } from './fleet-node.ts'
 
-/** In time of the processor. To parse one of these on the main thread would take seconds. */
-const STALL_MS_MAX = 50
+/**
+ * In time of the processor. Turns of the event loop up to this are a collection of garbage, the
+ * response of etcd, or time in which the host of a virtual machine has stopped it.
+ */
+const STALL_MS_MIN = 50
 
-/** A stall may come from one of several places that a collection of garbage falls on. */
-const ATTEMPTS = 3
+/**
+ * The shortest stall of them counts. Noise of the machine makes some attempts longer. A document
+ * that is parsed in this thread stalls it for its whole parse time in every attempt.
+ */
+const ATTEMPTS = 5
 
 /**
  * How much larger the process may become: the worker that parses has 256 MB at most, and texts are
@@ -30,6 +37,10 @@ const GROWTH_BYTES_MAX = 384 * 1024 ** 2
 
 /** As large as a published document may be, without the first line. */
 const TEXT_LENGTH = 256 * 1024 - 100
+
+const LARGE_LENGTH = 10_000_000
+
+const local = { text: policyOf(1), file: 'local' }
 
 const LIMIT = '  - { name: x, key: everyone, limit: 1, per: 1s }\n'
 
@@ -51,7 +62,8 @@ describe.skipIf(isEtcdMissing())('a node that follows etcd', () => {
         await node.useValid()
         stallsMs.push(await node.stallMsOf(reason, () => node.versions.publish(text, change)))
       }
-      expect(stall(reason, stallsMs)).toBeLessThan(STALL_MS_MAX)
+      const hereMs = shortestMs(() => readRemotePolicy(local, { text, file: 'document' }))
+      expect(stall(reason, stallsMs, hereMs)).toBeLessThan(Math.max(hereMs, STALL_MS_MIN))
     }
     expect(node.limit()).toBe(5)
     expect(node.growthBytes()).toBeLessThan(GROWTH_BYTES_MAX)
@@ -61,23 +73,41 @@ describe.skipIf(isEtcdMissing())('a node that follows etcd', () => {
     const stallsMs: number[] = []
     for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
       const node = await startFollowing()
-      await node.putLarge(2, 10_000_000)
+      await node.putLarge(2, LARGE_LENGTH)
       stallsMs.push(await node.stallMsOf('too large', () => node.pointTo(2)))
       expect(node.limit()).toBe(5)
       expect(node.growthBytes()).toBeLessThan(GROWTH_BYTES_MAX)
     }
-    expect(stall('10 MB', stallsMs)).toBeLessThan(STALL_MS_MAX)
+    const value = base64(JSON.stringify({ text: LIMIT.repeat(LARGE_LENGTH / LIMIT.length) }))
+    const response = JSON.stringify({ value })
+    const hereMs = shortestMs(() => Buffer.from(JSON.parse(response).value, 'base64').toString())
+    expect(stall('10 MB', stallsMs, hereMs)).toBeLessThan(Math.max(hereMs, STALL_MS_MIN))
   })
 })
 
-function stall(what: string, stallsMs: readonly number[]): number {
-  console.info(`${what}: the longest stalls were ${stallsMs.join(', ')} ms`)
-  return Math.max(...stallsMs)
+function stall(what: string, stallsMs: readonly number[], hereMs: number): number {
+  const here = `to read it in this thread takes ${Math.round(hereMs)} ms`
+  console.info(`${what}: the longest stalls were ${stallsMs.join(', ')} ms, ${here}`)
+  return Math.min(...stallsMs)
+}
+
+/** The time of the processor that the work takes in this thread. */
+function shortestMs(work: () => unknown): number {
+  const takenMs = Array.from({ length: ATTEMPTS }, () => {
+    const startMs = threadMs()
+    work()
+    return threadMs() - startMs
+  })
+  return Math.min(...takenMs)
+}
+
+function base64(text: string): string {
+  return Buffer.from(text).toString('base64')
 }
 
 /**
- * Measures the longest turn of the event loop in time of the processor, which pauses of the machine
- * and other processes do not change. Returns a function that ends it.
+ * Measures the longest turn of the event loop in time of the processor, to which other processes
+ * add nothing. Returns a function that ends it.
  */
 function watchTurns(): () => number {
   let [longestMs, usedMs] = [0, threadMs()]

@@ -9,8 +9,11 @@ import { change, newPrefix, openVersions, policyOf, startNode } from './fleet-no
 
 const STARTS = 5
 
-/** The program itself takes most of a second to start on a busy machine, with or without etcd. */
-const LONGER_MS_MAX = 1_000
+/**
+ * Without a state file, a node waits for its first document for 3 s. A start itself takes from one
+ * to several seconds on a busy machine, with or without etcd, so that times are also printed.
+ */
+const LONGER_MS_MAX = 2_500
 
 // Needs etcd, which run.sh installs.
 describe.skipIf(isEtcdMissing())('a node without etcd', () => {

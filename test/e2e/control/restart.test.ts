@@ -42,7 +42,8 @@ describe.skipIf(isEtcdMissing())('a node whose etcd is killed', () => {
     await etcd.members[0]?.restart()
     await until('it is published', async () => {
       const { status } = await after.publish(apiPolicy(80), 1)
-      return status === 200
+      // 412: a publication that was not answered in time was applied all the same.
+      return status === 200 || status === 412
     })
     await untilLimit([after, witness], 80)
     for (const node of [after, witness]) await node.service.close()
@@ -74,7 +75,8 @@ test.skipIf(isEtcdMissing())('several processes of a node report each, and end',
     return names.join() === 'a,a'
   })
   expect(await node.stop()).toBe(0)
-  expect(await readNodes(store)).toEqual([])
+  // A process that stalls for half a second while it ends leaves its report to the end of a lease.
+  await until('no report is left', async () => (await readNodes(store)).length === 0)
 })
 
 test('a node closes while members of etcd do not respond', async () => {

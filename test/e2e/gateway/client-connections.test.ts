@@ -361,7 +361,9 @@ describe('a client', () => {
 
 describe('while the gateway stops', () => {
   test('an answer asks its client to go, and nothing more is read from it', async () => {
-    const { upstream, gateway, held } = await startHolding()
+    const { upstream, gateway, held } = await startHolding({
+      gateway: { timeouts: { drain: '1m' } },
+    })
     const client = new AnswerClient(gateway.port)
     client.send(head('GET /a'))
     const asked = await until('it is asked for', () => held[0])

@@ -31,7 +31,8 @@ describe('a gateway that stops', () => {
   test('says first that it is not ready, and serves on', async () => {
     const upstream = await startUpstream()
     const gateway = await startTestGateway({
-      gateway: { timeouts: { unready: '400ms' } },
+      // Longer than the requests below take on a machine that stalls.
+      gateway: { timeouts: { unready: '4s' } },
       upstreams: { api: { targets: [upstream.url] } },
     })
     expect((await request(`${gateway.url}/ready`)).statusCode).toBe(200)
@@ -92,7 +93,10 @@ describe('a gateway that stops', () => {
       response.write('first ')
       end = () => void response.end('last')
     })
-    const gateway = await startTestGateway({ upstreams: { api: { targets: [upstream.url] } } })
+    const gateway = await startTestGateway({
+      gateway: { timeouts: { drain: '1m' } },
+      upstreams: { api: { targets: [upstream.url] } },
+    })
     const { socket, received } = openRaw(gateway.port)
     socket.write(get('/'))
     await until('it has begun', () => received().includes('first '))
@@ -108,7 +112,7 @@ describe('a gateway that stops', () => {
     async (transport) => {
       const upstream = await startUpstream((_request, response) => void response.end('ok'))
       const gateway = await startTestGateway({
-        gateway: { transport },
+        gateway: { transport, timeouts: { drain: '1m' } },
         upstreams: { api: { targets: [upstream.url] } },
       })
       const { socket, received } = openRaw(gateway.port)

@@ -6,7 +6,7 @@ import { askRaw } from './raw-client.ts'
 import { startTestGateway } from './test-gateway.ts'
 import { startUpstream } from './test-upstream.ts'
 
-const twoPerMinute = { name: 'per-ip', key: 'ip', limit: 2, per: '1m', algorithm: 'fixedWindow' }
+const twoPerHour = { name: 'per-ip', key: 'ip', limit: 2, per: '1h', algorithm: 'fixedWindow' }
 
 describe('the gateway', () => {
   test('forwards a request and passes the answer on', async () => {
@@ -38,7 +38,7 @@ describe('the gateway', () => {
     const upstream = await startUpstream()
     const gateway = await startTestGateway({
       upstreams: { api: { targets: [upstream.url] } },
-      limits: [twoPerMinute],
+      limits: [twoPerHour],
     })
     const statuses: number[] = []
     for (let count = 0; count < 3; count += 1) {
@@ -59,19 +59,19 @@ describe('the gateway', () => {
     const upstream = await startUpstream()
     const gateway = await startTestGateway({
       upstreams: { api: { targets: [upstream.url] } },
-      limits: [twoPerMinute],
+      limits: [twoPerHour],
     })
     const { headers, body } = await request(gateway.url)
     await body.dump()
     expect(headers['x-ratelimit-remaining']).toBe('1')
-    expect(headers['ratelimit-policy']).toBe('"per-ip";q=2;w=60')
+    expect(headers['ratelimit-policy']).toBe('"per-ip";q=2;w=3600')
   })
 
   test('answers health and readiness itself, without limits', async () => {
     const upstream = await startUpstream()
     const gateway = await startTestGateway({
       upstreams: { api: { targets: [upstream.url] } },
-      limits: [{ ...twoPerMinute, limit: 1 }],
+      limits: [{ ...twoPerHour, limit: 1 }],
     })
     for (const path of ['/health', '/ready', '/health', '/ready']) {
       const head = `GET ${path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n`

@@ -97,10 +97,11 @@ describe('a connection too many', () => {
       log: { linesPerSecondMax: 2, nodeId: 'node-7' },
     })
     await FrameClient.connect(gateway.port)
-    for (let count = 0; count < 5; count += 1) {
+    // Until there were more than two in one second, which is told when the second is over.
+    await until('lines are left out', async () => {
       await FrameClient.connect(gateway.port).catch(() => undefined)
-    }
-    await until('a second is over', () => gateway.loggedText().includes('log.left_out'))
+      return gateway.loggedText().includes('log.left_out')
+    })
     const lines = gateway.logged()
     expect(lines[0]).toMatchObject({
       level: 'warn',
@@ -232,6 +233,9 @@ describe('a client that holds a connection', () => {
   }
   const nothing = () => undefined
 
+  /** Longer than a machine stalls between a connection and its request. */
+  const HEADERS_MS = 2_500
+
   test.each([
     ['with half a header block', halfHead],
     ['with a part of a header frame', partOfFrame],
@@ -247,7 +251,8 @@ describe('a client that holds a connection', () => {
     ['with half a header block', halfHead],
     ['with a part of a header frame', partOfFrame],
   ])('%s behind a request is disconnected after timeouts.headers', async (_name, hold) => {
-    const { gateway } = await start({ timeouts: { headers: '400ms', drain: '30s' } })
+    // The time for the first request counts from the connection.
+    const { gateway } = await start({ timeouts: { headers: '3s', drain: '30s' } })
     const client = await FrameClient.connect(gateway.port)
     expect(await ask(client, '/health')).toBe(200)
     hold(client)
@@ -297,8 +302,8 @@ describe('a client that holds a connection', () => {
 
   test('is not one whose long response is under way', async () => {
     const answer: Answer = (_request, response) =>
-      void setTimeout(() => response.end('late'), 2_000)
-    const { gateway } = await start({ timeouts: { headers: '200ms' } }, answer)
+      void setTimeout(() => response.end('late'), 2 * HEADERS_MS)
+    const { gateway } = await start({ timeouts: { headers: `${HEADERS_MS}ms` } }, answer)
     const client = await FrameClient.connect(gateway.port)
     const id = client.request(requestFields('/'))
     await until('it is answered', () => client.isClosed || client.answer(id).isEnded)
@@ -308,8 +313,8 @@ describe('a client that holds a connection', () => {
 
   test('is not one whose malformed request was reset', async () => {
     const answer: Answer = (_request, response) =>
-      void setTimeout(() => response.end('late'), 2_000)
-    const { gateway } = await start({ timeouts: { headers: '200ms' } }, answer)
+      void setTimeout(() => response.end('late'), 2 * HEADERS_MS)
+    const { gateway } = await start({ timeouts: { headers: `${HEADERS_MS}ms` } }, answer)
     const client = await FrameClient.connect(gateway.port)
     client.answersPings = true
     const id = client.request(requestFields('/'))

@@ -127,7 +127,7 @@ describe('a response', () => {
         response.write('half', () => end(response))
       })
       const gateway = await startTestGateway({
-        upstreams: { api: { targets: [upstream.url], timeouts: { idle: '200ms' } } },
+        upstreams: { api: { targets: [upstream.url], timeouts: { idle: '2s' } } },
         limits: [],
         idempotency: {},
       })
@@ -263,9 +263,10 @@ describe('the limits', () => {
     const { post, upstream } = await serve(counting(), { replaysPerSecondMax: 1 })
     const key = randomUUID()
     const statuses: number[] = []
-    for (let at = 0; at < 13; at++) statuses.push((await post(key)).status)
-    expect(statuses.filter((status) => status === 200).length).toBeLessThanOrEqual(12)
-    expect(statuses.at(-1)).toBe(429)
+    // 10 at once and one a second. A machine that stalls lets a few more pass.
+    for (let at = 0; at < 40; at++) statuses.push((await post(key)).status)
+    expect(statuses.slice(0, 11)).toEqual(Array(11).fill(200))
+    expect(statuses).toContain(429)
     expect((await post(key, { user: 'bob' })).status).toBe(200)
     expect(upstream.seen).toHaveLength(2)
   })

@@ -121,7 +121,8 @@ describe('a request head', () => {
   })
 
   test('that does not end in time is answered with 408 and closed', async () => {
-    const { gateway } = await start({ timeouts: { headers: '500ms' } })
+    // Longer than a machine stalls before the first byte is read.
+    const { gateway } = await start({ timeouts: { headers: '3s' } })
     const text = await sendRaw(gateway.port, 'GET / HTTP/1.1\r\nHost: a\r\nX-Slow: ')
     expect(parseResponse(text).status).toBe(408)
   })
@@ -182,7 +183,7 @@ describe('connections', () => {
   })
 
   test('on which nothing but empty lines follow a request are closed', async () => {
-    const { gateway } = await start({ timeouts: { headers: '500ms', keepAlive: '500ms' } })
+    const { gateway } = await start({ timeouts: { headers: '3s', keepAlive: '500ms' } })
     const { socket, received } = openRaw(gateway.port)
     socket.write(head('GET / HTTP/1.1'))
     await until('it is answered', () => received().includes('from the upstream'))
@@ -193,10 +194,10 @@ describe('connections', () => {
 
   test('on which an answer takes long are not idle', async () => {
     const upstream = await startUpstream((_request, response) => {
-      setTimeout(() => response.end('late'), 3_000)
+      setTimeout(() => response.end('late'), 4_000)
     })
     const gateway = await startTestGateway({
-      gateway: { timeouts: { headers: '500ms', keepAlive: '500ms' } },
+      gateway: { timeouts: { headers: '2500ms', keepAlive: '500ms' } },
       upstreams: { api: { targets: [upstream.url] } },
     })
     expect((await request(gateway.url)).statusCode).toBe(200)

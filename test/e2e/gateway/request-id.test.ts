@@ -69,7 +69,8 @@ describe('the id of a request', () => {
   ])('is in the refusal if the body %s after the head', async (_name, status, leave) => {
     const head = 'HTTP/1.1 200 OK\r\ncontent-length: 5\r\nx-request-id: of-the-upstream\r\n\r\n'
     const upstream = await startRawUpstream((socket) => socket.write(head, () => leave(socket)))
-    const timeouts = { idle: '100ms' }
+    // Longer than a machine stalls before the response breaks off.
+    const timeouts = { idle: '2s' }
     // The response to a request with a key is read whole before it is sent.
     const { gateway } = await start({
       upstreams: { api: { targets: [upstream.url], timeouts } },

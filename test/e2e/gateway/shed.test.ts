@@ -133,23 +133,29 @@ describe('in an overload', () => {
     overload(gateway, 20)
     const { socket, received } = openRaw(gateway.port)
     onTestFinished(() => void socket.destroy())
-    const startMs = performance.now()
     const ask = (path: string) => `GET ${path} HTTP/1.1\r\nhost: a\r\n\r\n`
-    socket.write(`${ask('/batch/1')}${ask('/pay/1')}${ask('/batch/1').repeat(5)}`)
     const count = () => received().split('HTTP/1.1 ').length - 1
-    await until('seven are answered', () => count() === 7)
-    const answeredMs = performance.now() - startMs
-    socket.write(ask('/pay/1'))
-    // Others are served meanwhile.
-    expect(await statuses(gateway, ['/pay/2', '/health'])).toEqual([200, 200])
-    await until('the last is answered', () => count() === 8)
-    // After the fifth refusal in a row, half a second to a second.
-    expect(performance.now() - startMs - answeredMs).toBeGreaterThan(450)
+    const waitedMs: number[] = []
+    for (const answers of [7, 13]) {
+      const first = answers === 7 ? `${ask('/batch/1')}${ask('/pay/1')}` : ''
+      socket.write(`${first}${ask('/batch/1').repeat(5)}`)
+      await until('all are answered', () => count() === answers)
+      const startMs = performance.now()
+      socket.write(ask('/pay/1'))
+      // Others are served meanwhile.
+      expect(await statuses(gateway, ['/pay/2', '/health'])).toEqual([200, 200])
+      await until('the last is answered', () => count() === answers + 1)
+      waitedMs.push(performance.now() - startMs)
+    }
+    // After the fifth refusal in a row, half a second to a second. The longer of two waits, because
+    // a machine that stalls between a response and the next request leaves less of one.
+    expect(Math.max(...waitedMs)).toBeGreaterThan(450)
+    const five = Array(5).fill('503')
     expect(
       received()
         .match(/HTTP\/1\.1 \d+/g)
         ?.map((line) => line.slice(9)),
-    ).toEqual(['503', '200', '503', '503', '503', '503', '503', '200'])
+    ).toEqual(['503', '200', ...five, '200', ...five, '200'])
   })
 
   test('everything passes again when the loop is on time', async () => {

@@ -176,6 +176,7 @@ describe('HTTP/2', () => {
 
   test('gets GOAWAY when the gateway stops', async () => {
     const { authority, upstream, gateway } = await start({
+      gateway: { timeouts: { drain: '1m' } },
       answer: (_request, response) => void setTimeout(() => response.end('late'), 200),
     })
     const session = sessionTo(gateway.url, authority)
@@ -188,6 +189,7 @@ describe('HTTP/2', () => {
     const closed = gateway.close()
     expect(await asked).toMatchObject({ status: 200, body: 'late' })
     await closed
+    await until('it is told', () => goaway !== undefined)
     expect(goaway).toBe(constants.NGHTTP2_NO_ERROR)
   })
 

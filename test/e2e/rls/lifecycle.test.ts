@@ -63,8 +63,8 @@ describe('a change of the configuration', () => {
 
 describe.each(transports)('over the transport %s', (transport) => {
   test('closing reports unhealthy first, finishes open calls, and ends', async () => {
-    // Longer than the checks below take on a busy machine.
-    const rls = await startTestRls(config(1_000_000), { transport, unhealthyMs: 2_000 })
+    // Longer than the checks below take on a machine that stalls.
+    const rls = await startTestRls(config(1_000_000), { transport, unhealthyMs: 5_000 })
     const raw = await rawClient(rls.port)
     const fields = requestFields.map(
       ([name, value]) => [name, name === ':path' ? '/grpc.health.v1.Health/Watch' : value] as const,

@@ -14,6 +14,9 @@ export interface StoreKind {
   stop(): Promise<unknown>
 }
 
+/** Longer than a machine stalls: a failover would lose counters, and is not the subject here. */
+const PATIENT_MS = 15_000
+
 export const addressOf = ({ host, port }: { host: string; port: number }) => `${host}:${port}`
 
 export const storeKinds: Readonly<Record<string, () => Promise<StoreKind>>> = {
@@ -40,13 +43,13 @@ export const storeKinds: Readonly<Record<string, () => Promise<StoreKind>>> = {
     return { store: { mode: 'standalone', addresses: [path] }, server, stop }
   },
   Sentinel: async () => {
-    const group = await startSentinel()
+    const group = await startSentinel({ downAfterMs: PATIENT_MS })
     const addresses = group.addresses.map(addressOf)
     const store = { mode: 'sentinel' as const, addresses, sentinelName: group.name }
     return { store, server: await group.master(), stop: () => group.stop() }
   },
   Cluster: async () => {
-    const cluster = await startCluster()
+    const cluster = await startCluster({ nodeTimeoutMs: PATIENT_MS })
     const addresses = cluster.addresses.map(addressOf)
     const server = cluster.masters[0] as RedisServer
     return { store: { mode: 'cluster', addresses }, server, stop: () => cluster.stop() }

@@ -14,6 +14,9 @@ import { request } from './rls-client.ts'
 import { startTestRls, untilHealthy } from './rls-server.ts'
 import { addressOf, type StoreKind, storeKinds } from './store-kinds.ts'
 
+/** Longer than a machine stalls. */
+const DEADLINE_MS = 30_000
+
 const config = `
 domain: shop
 descriptors:
@@ -44,7 +47,7 @@ describe.each(Object.entries(storeKinds))('on %s', (_, start) => {
   afterAll(() => kind.stop())
 
   async function service() {
-    const rls = await startTestRls(config, { store: kind.store, storeDeadlineMs: 2_000 })
+    const rls = await startTestRls(config, { store: kind.store, storeDeadlineMs: DEADLINE_MS })
     await untilHealthy(rls)
     return rls
   }
@@ -71,7 +74,7 @@ describe.each(Object.entries(storeKinds))('on %s', (_, start) => {
   })
 
   test('each descriptor is charged on its own if configured', async () => {
-    const settings = { store: kind.store, storeDeadlineMs: 2_000, charging: 'each' as const }
+    const settings = { store: kind.store, storeDeadlineMs: DEADLINE_MS, charging: 'each' as const }
     const rls = await startTestRls(config, settings)
     await untilHealthy(rls)
     const both = request('shop', ['tenant=each'], ['route=/each'])
@@ -141,7 +144,7 @@ descriptors:
   - { key: fast, rate_limit: { unit: second, requests_per_unit: 1000 } }
   - { key: slow, rate_limit: { unit: hour, requests_per_unit: 1 } }
 `,
-      { store: main, perSecondStore: second, storeDeadlineMs: 2_000 },
+      { store: main, perSecondStore: second, storeDeadlineMs: DEADLINE_MS },
     )
     await untilHealthy(rls)
     const both = request('shop', ['fast=a'], ['slow=a'])
@@ -165,7 +168,7 @@ describe('an application with the library', () => {
 
   test('shares the counters of a limit', async () => {
     const store = { mode: 'standalone' as const, addresses: [addressOf(redis)] }
-    const rls = await startTestRls(config, { store, storeDeadlineMs: 2_000 })
+    const rls = await startTestRls(config, { store, storeDeadlineMs: DEADLINE_MS })
     await untilHealthy(rls)
     const client = new Redis(redis.url)
     onTestFinished(() => client.disconnect())
@@ -173,6 +176,7 @@ describe('an application with the library', () => {
       name: 'rls.3600s',
       limit: fixedWindow({ limit: 5, per: '1h' }),
       store: redisStore(client),
+      deadlineMs: DEADLINE_MS,
     })
     // The lengths are those of the texts that follow them.
     const key = '4:shop6:tenant4:acme'

@@ -18,6 +18,9 @@ const traceId = '4bf92f3577b34da6a3ce929d0e0e4736'
 const spanId = '00f067aa0ba902b7'
 const sampled = `00-${traceId}-${spanId}-01`
 
+/** A deadline that a machine keeps that stalls: decisions come from the store. */
+const patient = { deadline: '30s' }
+
 const SERVER = 2
 const CLIENT = 3
 
@@ -71,7 +74,7 @@ describe('the gateway', () => {
   test('has spans for the request, its check, the command and the upstream', async () => {
     const redis = await startRedis()
     onTestFinished(() => redis.stop())
-    const store = { mode: 'standalone', addresses: [`${redis.host}:${redis.port}`] }
+    const store = { mode: 'standalone', addresses: [`${redis.host}:${redis.port}`], ...patient }
     const environment = {
       OTEL_SERVICE_NAME: 'edge',
       OTEL_RESOURCE_ATTRIBUTES: 'deployment.environment.name=test,team=a%20b',
@@ -305,7 +308,7 @@ describe('the collector', () => {
 test('OpenMetrics has exemplars of sampled requests, and the text format has none', async () => {
   const redis = await startRedis()
   onTestFinished(() => redis.stop())
-  const store = { mode: 'standalone', addresses: [`${redis.host}:${redis.port}`] }
+  const store = { mode: 'standalone', addresses: [`${redis.host}:${redis.port}`], ...patient }
   const { service } = await start({}, { store, ...behindProxy })
   await service.ask('/', { 'x-key': 'a', traceparent: sampled })
   const page = await service.page('application/openmetrics-text')

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import { tokenBucket } from 'tidegate'
 import { afterAll, describe, expect, test } from 'vitest'
 import { startCluster } from '../../../../test/support/servers/cluster.ts'
@@ -15,14 +16,19 @@ afterAll(async () => {
 
 const limit = tokenBucket({ limit: 2, per: '1h' })
 
+const DEADLINE_MS = 30_000
+
+/** Longer than a machine stalls: a failover is not the subject here. */
+const PATIENT_MS = 15_000
+
 async function charge({ store }: OpenStore, key: string) {
   const [decision] = await store.charge([{ name: 'test', limit, key, cost: 1 }], 'all')
   return decision
 }
 
 function open(settings: StoreSettings): OpenStore {
-  // On a busy machine a first call over TLS can take longer than the usual deadline.
-  const opened = createStore(settings, { deadlineMs: 1_000 })
+  // On a machine that stalls a call can take longer than the usual deadline.
+  const opened = createStore(settings, { deadlineMs: DEADLINE_MS })
   stops.push(() => opened.close())
   return opened
 }
@@ -58,17 +64,31 @@ describe('a store from settings', () => {
   })
 
   test('with Sentinel, is shared', async () => {
-    const sentinel = await startSentinel()
+    const sentinel = await startSentinel({ downAfterMs: PATIENT_MS })
     stops.push(() => sentinel.stop())
     const addresses = sentinel.sentinels.map(({ host, port }) => `${host}:${port}`)
     await expectShared({ mode: 'sentinel', addresses, sentinelName: sentinel.name })
   })
 
   test('on Cluster, is shared', async () => {
-    const cluster = await startCluster({ replicasPerMaster: 0 })
+    const cluster = await startCluster({ replicasPerMaster: 0, nodeTimeoutMs: PATIENT_MS })
     stops.push(() => cluster.stop())
     const addresses = cluster.nodes.map(({ host, port }) => `${host}:${port}`)
     await expectShared({ mode: 'cluster', addresses: addresses.slice(0, 1) })
+  })
+
+  test('waits for an answer as long as its deadline, also if that is seconds', async () => {
+    const server = await startRedis()
+    stops.push(() => server.stop())
+    const opened = open({ mode: 'standalone', addresses: [`${server.host}:${server.port}`] })
+    await until('it is connected', () => opened.isConnected())
+    expect(await charge(opened, 'ada')).toMatchObject({ remaining: 1, degraded: null })
+    server.kill('SIGSTOP')
+    const late = charge(opened, 'ada')
+    // Longer than a client without a deadline of its own would wait.
+    await sleep(1_500)
+    server.kill('SIGCONT')
+    expect(await late).toMatchObject({ allowed: true, remaining: 0, degraded: null })
   })
 
   test('opens while Redis is away, and decides as declared', async () => {

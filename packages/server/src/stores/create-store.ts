@@ -75,7 +75,10 @@ export interface StoreOptions extends GuardedOptions {
   readonly onConnectionError?: (error: Error) => void
 }
 
-/** A healthy server answers in a millisecond; one that takes a second hangs. */
+/**
+ * A healthy server answers in a millisecond; one that takes a second hangs. With a longer deadline,
+ * the connection is left when the deadline is over: calls would lose their answers before.
+ */
 const SOCKET_TIMEOUT_MS = 1_000
 
 /** Long enough to spread many processes, short enough to be back within a second. */
@@ -95,7 +98,7 @@ type Client = Redis | Cluster
 export function createStore(settings: StoreSettings, options: StoreOptions = {}): OpenStore {
   const { onConnectionError, ...guarded } = options
   if (settings.mode === 'memory') return openMemory()
-  const client = connect(settings)
+  const client = connect(settings, options.deadlineMs)
   client.on('error', (error: Error) => onConnectionError?.(error))
   const { durability } = settings
   const redis = redisStore(client, {
@@ -168,7 +171,7 @@ function keyStoreOf(settings: StoreSettings, options: StoreOptions) {
   return {
     open(): IdempotencyStore {
       if (opened !== undefined) return opened
-      client = connect(settings)
+      client = connect(settings, deadlineMs)
       client.on('error', (error: Error) => onConnectionError?.(error))
       opened = redisIdempotencyStore(client, {
         // One character that no digest of a counter begins with.
@@ -217,13 +220,13 @@ function openMemory(): OpenStore {
 }
 
 /** Options of every connection: https://github.com/redis/ioredis; docs/redis.md has the reasons. */
-function connectionOptions(settings: StoreSettings) {
+function connectionOptions(settings: StoreSettings, deadlineMs: number) {
   const { username, password, database, tls } = settings
   return {
     enableOfflineQueue: false,
     maxRetriesPerRequest: 0,
     autoResendUnfulfilledCommands: false,
-    socketTimeout: SOCKET_TIMEOUT_MS,
+    socketTimeout: Math.max(SOCKET_TIMEOUT_MS, deadlineMs),
     connectTimeout: SOCKET_TIMEOUT_MS,
     retryStrategy: reconnectMs,
     ...(username === undefined ? undefined : { username }),
@@ -233,10 +236,10 @@ function connectionOptions(settings: StoreSettings) {
   }
 }
 
-function connect(settings: StoreSettings): Client {
+function connect(settings: StoreSettings, deadlineMs = 0): Client {
   const [first = ''] = settings.addresses
   const nodes = settings.addresses.map(hostAndPort)
-  const options = connectionOptions(settings)
+  const options = connectionOptions(settings, deadlineMs)
   switch (settings.mode) {
     case 'cluster':
       return new Cluster([...nodes], {

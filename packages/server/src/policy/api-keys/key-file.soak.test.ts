@@ -23,11 +23,12 @@ const collect: () => void = runInNewContext('gc')
 
 const KEYS = 500_000
 
-/** CPU time of the event loop. Parsing takes seconds in its own thread, and 5 ms of this one. */
-const STALL_MS_MAX = 60
-
-/** The first reading also loads and compiles code. */
-const START_STALL_MS_MAX = 100
+/**
+ * CPU time of the event loop. Parsing takes seconds in its own thread, and 5 ms of this one. The
+ * bound finds parsing in this thread only: a virtual machine charges a thread with time in which
+ * its host has stopped it, which took up to 100 ms of a turn.
+ */
+const STALL_MS_MAX = 500
 
 /**
  * Returns a function for the longest stall of the event loop since its last call, as CPU time of
@@ -48,6 +49,11 @@ function watchStalls(): () => number {
     before = process.threadCpuUsage()
     return measuredMs
   }
+}
+
+function expectNoStall(what: string, longestMs: number): void {
+  console.info(`${what}: the longest stall took ${longestMs.toFixed(0)} ms`)
+  expect(longestMs).toBeLessThan(STALL_MS_MAX)
 }
 
 const hmacOf = (number: number) => createHash('sha256').update(`key ${number}`).digest()
@@ -87,7 +93,8 @@ test('half a million API keys come and change without a pause of the process', a
   })
   onTestFinished(() => source.close())
   const first = opened.value.keyTable
-  expect(longestMs()).toBeLessThan(START_STALL_MS_MAX)
+  // The first reading also loads and compiles code.
+  expectNoStall('the first reading', longestMs())
   expect(first?.count).toBe(KEYS)
 
   collect()
@@ -95,11 +102,11 @@ test('half a million API keys come and change without a pause of the process', a
   writeFileSync(file, policy(2))
   await until('the policy has changed', () => policies.length === 1)
   expect(source.current?.value.keyTable).toBe(first)
-  expect(longestMs()).toBeLessThan(STALL_MS_MAX)
+  expectNoStall('another policy', longestMs())
 
   renameSync(`${keys}.next`, keys)
   await until('the keys have changed', () => policies.length === 2)
-  expect(longestMs()).toBeLessThan(STALL_MS_MAX)
+  expectNoStall('other keys', longestMs())
   const second = source.current?.value.keyTable
   if (second === undefined) return expect.unreachable()
   for (let at = 0; at < KEYS; at += 997) {
