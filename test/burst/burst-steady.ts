@@ -5,6 +5,7 @@ import { startCluster } from '../support/servers/cluster.ts'
 import { startRedis } from '../support/servers/redis.ts'
 import { type BurstProcess, startBurstProcess } from './burst-process.ts'
 import type { BurstResult } from './burst-run.ts'
+import { burstOnHealthyRedis } from './burst-witness.ts'
 
 /** Lower than the number of calls for each key. */
 const LIMIT = 3
@@ -21,20 +22,31 @@ const RUNNING_MS = 40
 
 /**
  * A healthy Cluster of three masters, and one process that calls as fast as it is answered.
- * Together they keep two cores busy.
+ * Together they keep two cores busy. Each burst has counters of its own.
  */
-export async function burstOnCluster(forMs: number): Promise<BurstResult> {
+export async function burstsOnCluster(
+  bursts: number,
+  forMs: number,
+  isAsExpected: (result: BurstResult) => boolean,
+): Promise<BurstResult[]> {
   const cluster = await startCluster({ masters: 3, replicasPerMaster: 0 })
   try {
     const plan = { client: 'ioredis, Cluster', limit: LIMIT, isWarm: true } as const
     const started = await startBurstProcess({ ...plan, addresses: cluster.addresses })
     try {
-      return await started.run({
-        name: 'cluster',
-        keys: KEYS_CLUSTER,
-        asksPerKey: ASKS_PER_KEY,
-        pace: { inFlight: IN_FLIGHT_CLUSTER, forMs },
-      })
+      const burst = (name: string) =>
+        started.run({
+          name,
+          keys: KEYS_CLUSTER,
+          asksPerKey: ASKS_PER_KEY,
+          pace: { inFlight: IN_FLIGHT_CLUSTER, forMs },
+        })
+      const results: BurstResult[] = []
+      for (let at = 0; at < bursts; at += 1) {
+        const named = (number: number) => burst(`cluster-${at}-${number}`)
+        results.push(await burstOnHealthyRedis(cluster.addresses, named, isAsExpected))
+      }
+      return results
     } finally {
       await started.stop()
     }
@@ -44,21 +56,27 @@ export async function burstOnCluster(forMs: number): Promise<BurstResult> {
 }
 
 /** A healthy Redis, and a process that is stopped for 60 of every 100 ms. */
-export async function burstWhileStopped(keys: number, forMs: number): Promise<BurstResult> {
+export async function burstWhileStopped(
+  keys: number,
+  forMs: number,
+  isAsExpected: (result: BurstResult) => boolean,
+): Promise<BurstResult> {
   const redis = await startRedis()
   try {
     const { host, port } = redis
     const plan = { client: 'ioredis', limit: LIMIT, isWarm: true } as const
     const started = await startBurstProcess({ ...plan, addresses: [{ host, port }] })
-    try {
-      return await whileStopped(started, () =>
+    const burst = (number: number) =>
+      whileStopped(started, () =>
         started.run({
-          name: 'stopped',
+          name: `stopped-${number}`,
           keys,
           asksPerKey: ASKS_PER_KEY,
           pace: { inFlight: IN_FLIGHT_STOPPED, forMs },
         }),
       )
+    try {
+      return await burstOnHealthyRedis([{ host, port }], burst, isAsExpected)
     } finally {
       await started.stop()
     }

@@ -3,13 +3,16 @@
 import { randomUUID } from 'node:crypto'
 import { afterEach, describe, expect, test } from 'vitest'
 import { redisIdempotencyStore } from '../../packages/tidegate/src/idempotency.ts'
-import { type ConnectedClient, recommendedClientKinds } from '../support/servers/clients.ts'
+import { type ConnectedClient, unhurriedClientKinds } from '../support/servers/clients.ts'
 import { type RedisSentinel, startSentinel } from '../support/servers/sentinel.ts'
 import { until } from '../support/servers/until.ts'
 
 const KEYS = 50
 
-const kinds = recommendedClientKinds.filter(({ name }) => name.endsWith('6'))
+/** So long that a stall of the machine is not a failover. */
+const DOWN_AFTER_MS = 3_000
+
+const kinds = unhurriedClientKinds.filter(({ name }) => name.endsWith('6'))
 
 let group: RedisSentinel | undefined
 let connected: ConnectedClient | undefined
@@ -24,11 +27,20 @@ function newClaim() {
   return { token: randomUUID(), fingerprint: 'a'.repeat(43), takesOver: true, ...times }
 }
 
+/**
+ * Repeats a call until a replica confirms it, as its caller does: replicas of a stalled machine may
+ * take longer than the store waits for them.
+ */
+async function confirmed<T>(call: () => T | Promise<T>): Promise<T> {
+  const { result } = await until('a replica confirms', async () => ({ result: await call() }))
+  return result
+}
+
 describe.each(kinds.map((kind) => [kind.name, kind] as const))('with %s', (_, kind) => {
   test('a confirmed claim and a confirmed result survive a failover', async () => {
-    group = await startSentinel({ replicas: 2, sentinels: 3, downAfterMs: 500 })
+    group = await startSentinel({ replicas: 2, sentinels: 3, downAfterMs: DOWN_AFTER_MS })
     connected = await kind.sentinel(group)
-    const options = { durability: 'replicated', connectMs: 20_000, deadlineMs: 5_000 } as const
+    const options = { durability: 'replicated', connectMs: 30_000, deadlineMs: 30_000 } as const
     const breaker = { openFirstMs: 50, openMs: 200 }
     const store = redisIdempotencyStore(connected.client, { ...options, breaker })
     const owned = new Map<string, ReturnType<typeof newClaim>>()
@@ -40,7 +52,8 @@ describe.each(kinds.map((kind) => [kind.name, kind] as const))('with %s', (_, ki
     })
     const [done, running] = [[...owned].slice(0, KEYS / 2), [...owned].slice(KEYS / 2)]
     for (const [key, claim] of done) {
-      expect(await store.complete(key, { ...claim, result: `of ${key}` })).toBe(true)
+      const isKept = await confirmed(() => store.complete(key, { ...claim, result: `of ${key}` }))
+      expect(isKept).toBe(true)
     }
     const old = await group.master()
     old.kill('SIGKILL')
@@ -50,12 +63,16 @@ describe.each(kinds.map((kind) => [kind.name, kind] as const))('with %s', (_, ki
       return claimed?.state === 'owned'
     })
     for (const [key] of done) {
-      expect(await store.claim(key, newClaim())).toEqual({ state: 'done', result: `of ${key}` })
+      const claimed = await confirmed(() => store.claim(key, newClaim()))
+      expect(claimed).toEqual({ state: 'done', result: `of ${key}` })
     }
     for (const [key, claim] of running) {
-      expect(await store.claim(key, newClaim())).toMatchObject({ state: 'running' })
-      expect(await store.complete(key, { ...claim, result: 'late' })).toBe(true)
-      expect(await store.claim(key, newClaim())).toEqual({ state: 'done', result: 'late' })
+      const claimed = await confirmed(() => store.claim(key, newClaim()))
+      expect(claimed).toMatchObject({ state: 'running' })
+      const isKept = await confirmed(() => store.complete(key, { ...claim, result: 'late' }))
+      expect(isKept).toBe(true)
+      const again = await confirmed(() => store.claim(key, newClaim()))
+      expect(again).toEqual({ state: 'done', result: 'late' })
     }
   })
 })

@@ -15,7 +15,7 @@ const { url, lease } = JSON.parse(process.argv[2] ?? '')
 const redis = new Redis(url)
 
 const useKey = idempotency({
-  store: redisIdempotencyStore(redis, { deadlineMs: 10_000, connectMs: 10_000 }),
+  store: redisIdempotencyStore(redis, { deadlineMs: 30_000, connectMs: 30_000 }),
   scope: () => 'ada',
   lease,
   wait: '60s',
@@ -45,5 +45,7 @@ const server = createServer(async (request, response) => {
     response.end(randomBytes(16))
   }
 })
+// A connection that the server closes while a request is sent would be a failed request.
+server.keepAliveTimeout = 600_000
 server.listen(0, '127.0.0.1', () => process.send?.((server.address() as AddressInfo).port))
 process.once('disconnect', () => process.exit())

@@ -41,7 +41,7 @@ const TICK_MS = 1
 const SETTLING_MS = 1_000
 
 /** Responses that arrive later than this after the end count as missing. */
-const GRACE_MS = 5_000
+const GRACE_MS = 60_000
 
 /** Connections opened at a time; the backlog of a listener is 511. */
 const OPENING_MAX = 200

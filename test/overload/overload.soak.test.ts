@@ -25,8 +25,13 @@ async function measure({ load, status, rssMb }: OverloadedGateway) {
     { ...some, perSecond: 200, durationMs: 5_000 },
     { ...direct, durationMs: 5_000 },
   ])
-  const [full] = await load([{ ...some, perSecond: TOO_MANY_PER_SECOND, durationMs: 3_000 }])
-  const perSecond = Math.round((full?.inTime ?? 0) / 3)
+  // The best of three, because a stall of the machine would look like a low capacity.
+  let inTime = 0
+  for (let at = 0; at < 3; at++) {
+    const [full] = await load([{ ...some, perSecond: TOO_MANY_PER_SECOND, durationMs: 3_000 }])
+    inTime = Math.max(inTime, full?.inTime ?? 0)
+  }
+  const perSecond = Math.round(inTime / 3)
   const before = await status()
   const offered = 2 * perSecond
   const plan = { durationMs: 10_000 }

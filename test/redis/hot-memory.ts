@@ -10,6 +10,7 @@ import { promisify } from 'node:util'
 import { Redis } from 'ioredis'
 import { createLimiter, tokenBucket } from '../../packages/tidegate/src/index.ts'
 import { redisStore } from '../../packages/tidegate/src/stores/redis/redis-store.ts'
+import { PATIENCE_MS, patient } from '../support/patience.ts'
 
 export interface KeysMemory {
   /** Bytes in use after a garbage collection, with buffers. */
@@ -23,9 +24,6 @@ export interface KeysMemory {
 
 const IN_FLIGHT = 500
 const KNOWN_KEYS = 5_000
-
-/** Long, because a fallback decision on a busy machine would prove nothing. */
-const PATIENCE_MS = 5_000
 
 /** One of this many calls is for the hot key. */
 const HOT_SHARE = 250
@@ -46,7 +44,7 @@ async function measure(url: string, keys: number): Promise<KeysMemory> {
   const limiter = createLimiter({
     limit: tokenBucket({ limit: 10, per: '1s' }),
     store: redisStore(client, { timeoutMs: PATIENCE_MS }),
-    deadlineMs: PATIENCE_MS,
+    ...patient,
   })
   const ask = async (keyAt: (at: number) => string) => {
     for (let from = 0; from < keys; from += IN_FLIGHT) {

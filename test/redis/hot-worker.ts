@@ -13,6 +13,7 @@ import {
   tokenBucket,
 } from '../../packages/tidegate/src/index.ts'
 import { redisStore } from '../../packages/tidegate/src/stores/redis/redis-store.ts'
+import { PATIENCE_MS, patient } from '../support/patience.ts'
 
 export interface HotPlan {
   readonly url: string
@@ -64,9 +65,6 @@ const TURN_CALLS = 500
 /** One of this many calls is timed. */
 const TIMED_EVERY = 16
 
-/** Long, because a fallback decision on a busy machine would prove nothing. */
-const PATIENCE_MS = 5_000
-
 const ZIPF_EXPONENT = 1.1
 
 const plan: HotPlan = JSON.parse(process.argv[2] ?? '')
@@ -111,7 +109,7 @@ function tidegate(): Asked {
   const limiter = createLimiter({
     limit: isBucket ? tokenBucket(options) : fixedWindow(options),
     store: redisStore(client, { timeoutMs: PATIENCE_MS }),
-    deadlineMs: PATIENCE_MS,
+    ...patient,
   })
   return {
     ask: (key) => limiter.check(key),

@@ -6,6 +6,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { storeContract } from '../../packages/tidegate/src/stores/contract/store-contract.ts'
 import { redisStore } from '../../packages/tidegate/src/stores/redis/redis-store.ts'
 import { readText, repositoryRoot } from '../house/source-file.ts'
+import { PATIENCE_MS } from '../support/patience.ts'
 import { type ConnectedClient, redisClientKinds } from '../support/servers/clients.ts'
 import { startRedis } from '../support/servers/redis.ts'
 import { useServer } from '../support/use-server.ts'
@@ -32,12 +33,12 @@ describe.each(redisClientKinds)('with the documented permissions, $name', (kind)
 
   storeContract((clock) => {
     const prefix = `tg:${kind.name.replace(' ', '-')}:${stores++}:`
-    return redisStore(connection.client, { prefix, clock })
+    return redisStore(connection.client, { prefix, clock, timeoutMs: PATIENCE_MS })
   })
 
   it('may not touch the keys of others', async () => {
     const { client } = connection
-    const store = redisStore(client, { prefix: 'other' })
+    const store = redisStore(client, { prefix: 'other', timeoutMs: PATIENCE_MS })
     const limit = { algorithm: 'slidingLog', limit: 1, perMs: 1000 } as const
     const charged = store.charge([{ name: 'limit', key: 'key', limit, cost: 1 }], 'all')
     await expect(charged).rejects.toThrow(/NOPERM/)

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { redisStore } from '../../packages/tidegate/src/stores/redis/redis-store.ts'
+import { PATIENCE_MS } from '../support/patience.ts'
 import { type ConnectedClient, redisClientKinds } from '../support/servers/clients.ts'
 import { startCluster } from '../support/servers/cluster.ts'
 import { startRedis } from '../support/servers/redis.ts'
@@ -91,7 +92,7 @@ function benchOf(
   if (own === undefined) throw new Error('there is no client')
   return {
     workers,
-    scenarios: scenariosOn(redisStore(own.client)),
+    scenarios: scenariosOn(redisStore(own.client, { timeoutMs: PATIENCE_MS })),
     async stop() {
       await workers.stop()
       own.close()

@@ -7,6 +7,7 @@ import { createLimiter, type Store, tokenBucket } from 'tidegate'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { snippetsOf } from '../house/snippets.ts'
 import { readText, repositoryRoot } from '../house/source-file.ts'
+import { patient } from '../support/patience.ts'
 import { startCluster } from '../support/servers/cluster.ts'
 import { startRedis } from '../support/servers/redis.ts'
 import { startUpstash } from '../support/servers/upstash.ts'
@@ -74,8 +75,8 @@ async function admitted(store: Store, key: string): Promise<number> {
   const limiter = createLimiter({
     limit: tokenBucket({ limit: 50, per: '30d' }),
     store,
-    // A busy machine must not look like a server that is down.
-    ...{ deadlineMs: 10_000, onStoreError: 'closed' },
+    ...patient,
+    onStoreError: 'closed',
   })
   const decisions = await Promise.all(Array.from({ length: 80 }, () => limiter.check(key)))
   await limiter.close()

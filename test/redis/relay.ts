@@ -8,7 +8,7 @@ import type { RedisAddress } from '../support/servers/redis.ts'
 export interface Relay extends RedisAddress {
   /** Sets the target of new connections; open ones stay. */
   leadTo(port: number): void
-  /** Drops the next reply and resets its connection: the server has run the command. */
+  /** Drops the reply to the next script and resets its connection: the server has run it. */
   loseNextReply(): void
   stop(): Promise<void>
 }
@@ -31,13 +31,18 @@ export async function startRelay(firstPort: number): Promise<Relay> {
         cut()
       })
     }
-    client.on('data', (data) => server.write(data))
+    let hasScript = false
+    client.on('data', (data) => {
+      hasScript ||= isLosing && /evalsha/i.test(data.toString('latin1'))
+      server.write(data)
+    })
     server.on('data', (data) => {
-      if (!isLosing) {
+      if (!hasScript) {
         client.write(data)
         return
       }
       isLosing = false
+      hasScript = false
       cut()
     })
   })

@@ -10,13 +10,11 @@ import {
   tokenBucket,
 } from '../../packages/tidegate/src/index.ts'
 import type { Store } from '../../packages/tidegate/src/stores/store.ts'
+import { patient } from '../support/patience.ts'
 
 /** Units that each scenario admits, with a period so long that no unit is refilled. */
 export const LIMIT = 100
 const PER = '30d'
-
-/** Long, because a fallback decision would prove nothing. */
-const DEADLINE_MS = 10_000
 
 /** The second of two limits, so that the first one denies. */
 export const WIDE_LIMIT = 150
@@ -41,7 +39,7 @@ export interface Scenarios {
 
 export function scenariosOn(store: Store): Scenarios {
   const per = { limit: LIMIT, per: PER } as const
-  const options = { store, deadlineMs: DEADLINE_MS }
+  const options = { store, ...patient }
   const single = {
     tokenBucket: createLimiter({ limit: tokenBucket(per), ...options }),
     slidingWindow: createLimiter({ limit: slidingWindow(per), ...options }),

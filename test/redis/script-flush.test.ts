@@ -3,6 +3,7 @@ import type { Decision } from '../../packages/tidegate/src/decision.ts'
 import { createLimiter, fixedWindow, tokenBucket } from '../../packages/tidegate/src/index.ts'
 import { redisStore } from '../../packages/tidegate/src/stores/redis/redis-store.ts'
 import type { Store } from '../../packages/tidegate/src/stores/store.ts'
+import { PATIENCE_MS, patient } from '../support/patience.ts'
 import { type ConnectedClient, redisClientKinds } from '../support/servers/clients.ts'
 import { startCluster } from '../support/servers/cluster.ts'
 import { type RedisServer, startRedis } from '../support/servers/redis.ts'
@@ -15,9 +16,6 @@ const CALLERS = 8
 
 /** More than all requests of a test, with a period so long that no unit is refilled. */
 const limit = { limit: 1_000_000, per: '365d', accuracy: 'exact' } as const
-
-/** Long, because a fallback decision would prove nothing. */
-const DEADLINE_MS = 10_000
 
 describe('while the server forgets its scripts', () => {
   it('every decision is made, and none is counted twice', async () => {
@@ -53,7 +51,9 @@ async function flushUnderLoad(
   clients: readonly ConnectedClient[],
   requestsOn: (store: Store) => Request[],
 ): Promise<void> {
-  const requests = clients.map(({ client }) => requestsOn(redisStore(client)))
+  const requests = clients.map(({ client }) =>
+    requestsOn(redisStore(client, { timeoutMs: PATIENCE_MS })),
+  )
   const kinds = requests[0]?.length ?? 0
   const admitted = Array.from({ length: kinds }, () => 0)
   let isFlushing = true
@@ -98,8 +98,8 @@ async function refusals(servers: readonly RedisServer[]): Promise<number> {
 
 /** Requests with the same limits and keys for every client, so that all share the counters. */
 function singleRequests(store: Store): Request[] {
-  const bucket = createLimiter({ limit: tokenBucket(limit), store, deadlineMs: DEADLINE_MS })
-  const window = createLimiter({ limit: fixedWindow(limit), store, deadlineMs: DEADLINE_MS })
+  const bucket = createLimiter({ limit: tokenBucket(limit), store, ...patient })
+  const window = createLimiter({ limit: fixedWindow(limit), store, ...patient })
   const used = async (peek: Promise<{ remaining: number }>) => limit.limit - (await peek).remaining
   return [
     { send: () => bucket.check('checked'), used: () => used(bucket.peek('checked')) },
@@ -117,7 +117,7 @@ function singleRequests(store: Store): Request[] {
 
 function twoLimitsRequest(store: Store): Request {
   const limits = { bucket: tokenBucket(limit), window: fixedWindow(limit) }
-  const limiter = createLimiter({ limits, store, deadlineMs: DEADLINE_MS })
+  const limiter = createLimiter({ limits, store, ...patient })
   const keys = { bucket: 'both', window: 'both' }
   return {
     send: () => limiter.check(keys),

@@ -11,7 +11,8 @@ import { fixedWindow, tokenBucket } from '../../packages/tidegate/src/index.ts'
 import { RedisKeys } from '../../packages/tidegate/src/stores/redis/redis-key.ts'
 import { redisStore } from '../../packages/tidegate/src/stores/redis/redis-store.ts'
 import type { Counter, Store } from '../../packages/tidegate/src/stores/store.ts'
-import { type ConnectedClient, recommendedClientKinds } from '../support/servers/clients.ts'
+import { PATIENCE_MS } from '../support/patience.ts'
+import { type ConnectedClient, patientClientKinds } from '../support/servers/clients.ts'
 import { freePort } from '../support/servers/ports.ts'
 import { type RedisServer, startRedis } from '../support/servers/redis.ts'
 import { until } from '../support/servers/until.ts'
@@ -34,9 +35,9 @@ interface State {
 /** Runs until it is observed, and is then killed. */
 const BUSY_SCRIPT = "while redis.call('TIME')[1] + 0 < ARGV[1] + 20 do end return 1"
 
-/** Enough keys that loading takes a second. */
-const FILLER_KEYS = 3000
-const KEY_LOAD_DELAY_US = 300
+/** Enough keys that loading takes half a minute, unless the delay is set to 0 meanwhile. */
+const FILLER_KEYS = 30_000
+const KEY_LOAD_DELAY_US = 1_000
 
 const states: readonly State[] = [
   {
@@ -74,7 +75,13 @@ const states: readonly State[] = [
       await until('it loads', async () => (await watcher.info('persistence')).includes('loading:1'))
       watcher.disconnect()
     },
-    end: (server) => server.config('SET', 'key-load-delay', 0),
+    async end(server) {
+      const other = server.duplicate({ enableReadyCheck: false })
+      await other.config('SET', 'key-load-delay', 0)
+      other.disconnect()
+      // Waits until the data are loaded.
+      await server.ping()
+    },
   },
   {
     name: 'is busy with a script of another client',
@@ -114,7 +121,7 @@ const states: readonly State[] = [
     // The client gets the error when it connects; a request only fails for lack of a connection.
     name: 'takes no more connections',
     code: 'store-unreachable',
-    message: /offline|closed|isn't writeable|max/,
+    message: /offline|closed|isn't writeable|max|ECONNRESET|EPIPE/,
     async begin(server) {
       await server.config('SET', 'maxclients', 1)
       await killOthers(server)
@@ -151,14 +158,14 @@ afterAll(async () => {
   await server?.stop()
 })
 
-describe.each(recommendedClientKinds)('$name, when the server', (kind) => {
+describe.each(patientClientKinds)('$name, when the server', (kind) => {
   const prefix = `tg-${kind.name.replace(' ', '-')}-`
   let connection: ConnectedClient
   let store: Store
 
   beforeAll(async () => {
     connection = await kind.single(server)
-    store = redisStore(connection.client, { prefix })
+    store = redisStore(connection.client, { prefix, timeoutMs: PATIENCE_MS })
   })
 
   afterAll(() => connection?.close())
@@ -201,7 +208,9 @@ describe('a client that has not said who it is', () => {
     try {
       const counter = { name: 'limit', key: 'ada', limit: bucket }
       const expected = { code: 'store-misconfigured', message: expect.stringMatching(/NOAUTH/) }
-      await expect(charge(redisStore(client), [counter])).rejects.toMatchObject(expected)
+      await expect(
+        charge(redisStore(client, { timeoutMs: PATIENCE_MS }), [counter]),
+      ).rejects.toMatchObject(expected)
     } finally {
       close()
       await secret.stop()

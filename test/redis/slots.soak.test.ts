@@ -14,7 +14,7 @@ import type { Held, HoldersPlan } from './slot-holders.ts'
 const LIMIT = 5
 
 /** Far longer than a busy machine stalls, so that no slot is lost. */
-const TTL_MS = 3_000
+const TTL_MS = 8_000
 
 const PROCESSES = 4
 

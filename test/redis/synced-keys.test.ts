@@ -6,6 +6,7 @@ import { expect, it, onTestFinished } from 'vitest'
 import { createLimiter, type Limiter, tokenBucket } from '../../packages/tidegate/src/index.ts'
 import { redisStore } from '../../packages/tidegate/src/stores/redis/redis-store.ts'
 import type { Store } from '../../packages/tidegate/src/stores/store.ts'
+import { PATIENCE_MS, patient } from '../support/patience.ts'
 import { startCluster } from '../support/servers/cluster.ts'
 import { type RedisServer, startRedis } from '../support/servers/redis.ts'
 import { until } from '../support/servers/until.ts'
@@ -19,7 +20,7 @@ const limit = tokenBucket({ limit: LIMIT, per: '365d', accuracy: 'synced' })
 
 /** A limiter with a deadline that a busy machine does not miss. */
 function limiterOf(store: Store) {
-  const limiter = createLimiter({ limit, store, deadlineMs: 1_000 })
+  const limiter = createLimiter({ limit, store, ...patient })
   onTestFinished(() => limiter.close())
   return limiter
 }
@@ -47,7 +48,7 @@ it('a hundred active keys of ten thousand take a few commands for each report', 
   onTestFinished(() => server.stop())
   const client = new Redis(server.url)
   onTestFinished(() => client.disconnect())
-  const store = redisStore(client)
+  const store = redisStore(client, { timeoutMs: PATIENCE_MS })
   const limiter = limiterOf(store)
   const active = keysTo(ACTIVE)
   let degraded = await checkAll(limiter, keysTo(KEYS))
@@ -77,7 +78,7 @@ it('every key is reported on a cluster, on every shard', async () => {
   onTestFinished(() => cluster.stop())
   const client = new Cluster([...cluster.addresses])
   onTestFinished(() => client.disconnect())
-  const store = redisStore(client)
+  const store = redisStore(client, { timeoutMs: PATIENCE_MS })
   const limiter = limiterOf(store)
   const keys = keysTo(300)
   let degraded = 0

@@ -5,6 +5,12 @@ import { type ErrorCode, TidegateError } from '../../packages/tidegate/src/error
 import type { Counter, Store } from '../../packages/tidegate/src/stores/store.ts'
 import { until } from '../support/servers/until.ts'
 
+/** Times on the axis of `performance.now()`. */
+export interface Answer {
+  readonly beganMs: number
+  readonly answeredMs: number
+}
+
 export interface Failure {
   readonly beganMs: number
   readonly code: ErrorCode | undefined
@@ -23,8 +29,7 @@ export class Traffic {
   readonly #admitted: number[]
   readonly #callers: Promise<void>[]
   readonly failures: Failure[] = []
-  /** When requests were answered, on the axis of `performance.now()`. */
-  readonly answeredMs: number[] = []
+  readonly answers: Answer[] = []
   /** The longest duration of a request, answered or not. */
   slowestMs = 0
   #pending = 0
@@ -47,10 +52,14 @@ export class Traffic {
     return this.#admitted[group] ?? 0
   }
 
-  /** Waits until requests are answered again, and resolves to the time of the first answer. */
+  /**
+   * Waits until a request that began after this time is answered, and resolves to the time of its
+   * answer. The answer to an earlier one may still come from a server that is gone.
+   */
   untilAnsweredAfter(timeMs: number): Promise<number> {
-    return until('requests are answered', () =>
-      this.answeredMs.find((answered) => answered > timeMs),
+    return until(
+      'requests are answered',
+      () => this.answers.find(({ beganMs }) => beganMs > timeMs)?.answeredMs,
     )
   }
 
@@ -74,7 +83,7 @@ export class Traffic {
     this.#pending += 1
     try {
       const decisions = await this.#store.charge(group, 'all')
-      this.answeredMs.push(performance.now())
+      this.answers.push({ beganMs, answeredMs: performance.now() })
       if (decisions.every(({ allowed }) => allowed)) this.#admitted[at] = this.admittedOf(at) + 1
     } catch (error) {
       const code = error instanceof TidegateError ? error.code : undefined

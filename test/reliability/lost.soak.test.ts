@@ -4,7 +4,8 @@ import { redisStore } from '../../packages/tidegate/src/stores/redis/redis-store
 import { startFaultProxyProcess } from '../support/faults/fault-proxy.ts'
 import { startLoad } from '../support/faults/load.ts'
 import { figuresOf } from '../support/faults/load-report.ts'
-import { recommendedClientKinds } from '../support/servers/clients.ts'
+import { patient } from '../support/patience.ts'
+import { patientClientKinds } from '../support/servers/clients.ts'
 import { startRedis } from '../support/servers/redis.ts'
 import { until } from '../support/servers/until.ts'
 import { useServer } from '../support/use-server.ts'
@@ -37,24 +38,21 @@ const proxy = useServer(() => startFaultProxyProcess(redis))
 beforeEach(async () => void (await redis.command('FLUSHALL')))
 afterEach(() => proxy.clear())
 
-test.each(recommendedClientKinds)(
-  '$name: a charge whose reply is lost is made once',
-  async (kind) => {
-    const connected = await kind.single({ ...proxy, password: undefined, tls: undefined })
-    const store = redisStore(connected.client)
-    const limiter = createLimiter({ limit, store, deadlineMs: 1000, breaker: { callsMin: 1000 } })
-    const isAnswered = async (key: string) => (await limiter.check(key)).degraded === null
-    await isAnswered('other')
-    for (let count = 0; count < LOST; count++) {
-      await proxy.set({ cutAfterRequest: { times: 1 } })
-      const { allowed, degraded } = await limiter.check('key')
-      expect([allowed, degraded?.reason]).toEqual([true, 'unreachable'])
-      await until('the client is connected again', () => isAnswered('other'))
-    }
-    expect((await limiter.peek('key')).remaining).toBe(1_000_000 - LOST)
-    connected.close()
-  },
-)
+test.each(patientClientKinds)('$name: a charge whose reply is lost is made once', async (kind) => {
+  const connected = await kind.single({ ...proxy, password: undefined, tls: undefined })
+  const store = redisStore(connected.client)
+  const limiter = createLimiter({ limit, store, ...patient, breaker: { callsMin: 1000 } })
+  const isAnswered = async (key: string) => (await limiter.check(key)).degraded === null
+  await until('the client is connected', () => isAnswered('other'))
+  for (let count = 0; count < LOST; count++) {
+    await proxy.set({ cutAfterRequest: { times: 1 } })
+    const { allowed, degraded } = await limiter.check('key')
+    expect([allowed, degraded?.reason]).toEqual([true, 'unreachable'])
+    await until('the client is connected again', () => isAnswered('other'))
+  }
+  expect((await limiter.peek('key')).remaining).toBe(1_000_000 - LOST)
+  connected.close()
+})
 
 test.each(clientsOf('node-redis 6'))(
   '%s: of what resets leave unknown, nothing counts twice',

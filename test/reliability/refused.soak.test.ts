@@ -7,6 +7,7 @@ import { startFaultProxyProcess } from '../support/faults/fault-proxy.ts'
 import { startLoad } from '../support/faults/load.ts'
 import { figuresOf } from '../support/faults/load-report.ts'
 import { machineNowMs } from '../support/faults/machine-clock.ts'
+import { patient } from '../support/patience.ts'
 import { startRedis } from '../support/servers/redis.ts'
 import { until } from '../support/servers/until.ts'
 import { sizes } from '../support/suite.ts'
@@ -23,6 +24,7 @@ import {
   last,
   lasting,
   normalAfterMs,
+  untilDegraded,
   untilNormal,
 } from './scenario.ts'
 import { tellFault } from './table.ts'
@@ -51,7 +53,9 @@ test.each(clientsOf('ioredis 6'))(
     await last(1000)
     load.mark('full')
     await redis.command('CONFIG', 'SET', 'maxmemory', 1)
+    const fullMs = machineNowMs()
     await last(lasting(1000, 5000))
+    await untilDegraded(load, fullMs)
     await redis.command('CONFIG', 'SET', 'maxmemory', 0)
     load.mark('room')
     await untilNormal(load)
@@ -86,7 +90,9 @@ test.each(clientsOf('node-redis 6'))(
     first.send('CONFIG SET maxclients 1\r\n')
     await until('there is one place', () => first.received === '+OK\r\n')
     await proxy.cut()
+    const cutMs = machineNowMs()
     await last(lasting(1000, 5000))
+    await untilDegraded(load, cutMs)
     first.send(`CONFIG SET maxclients ${CLIENTS_MAX}\r\n`)
     await until('there is room', () => first.received === '+OK\r\n+OK\r\n')
     load.mark('room')
@@ -108,9 +114,9 @@ test.each(clientsOf('node-redis 6'))(
   '%s: forgotten scripts fail no check and count none twice',
   async (client) => {
     // Long enough for a busy machine, because this test is about counts.
-    const patient = { deadlineMs: 5000 }
+    const plan = { keys: KEYS, guard: patient, isPatient: true }
     const limits = { [LIMIT_NAME]: limit }
-    const load = await startLoad({ client, redis, limits, keys: KEYS, guard: patient })
+    const load = await startLoad({ client, redis, limits, ...plan })
     await last(1000)
     load.mark('flushed')
     const endMs = machineNowMs() + lasting(1000, 10_000)

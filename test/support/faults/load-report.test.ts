@@ -14,6 +14,7 @@ const quiet: LoadSample = {
   denied: 0,
   rejected: 0,
   degraded: 0,
+  nodes: 1,
 }
 
 describe('loadReport', () => {

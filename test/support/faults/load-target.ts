@@ -7,13 +7,14 @@ import {
   type GuardedOptions,
   guardedStore,
   type Limit,
+  type Observer,
   type Store,
 } from '../../../packages/tidegate/src/index.ts'
 import {
   type RedisStoreOptions,
   redisStore,
 } from '../../../packages/tidegate/src/stores/redis/redis-store.ts'
-import { recommendedClientKinds, redisClientKinds } from '../servers/clients.ts'
+import { patientClientKinds, recommendedClientKinds, redisClientKinds } from '../servers/clients.ts'
 import type { RedisCluster } from '../servers/cluster.ts'
 import type { RedisSentinel } from '../servers/sentinel.ts'
 
@@ -32,6 +33,8 @@ export interface LoadTarget {
   readonly client: string
   /** True for the client's default options. Default: the recommended ones. */
   readonly hasDefaultOptions?: boolean
+  /** True for clients that a stall does not disconnect, if counts are the subject. */
+  readonly isPatient?: boolean
   /** For ioredis with Sentinels: leave a master as soon as they name another. Default: false. */
   readonly hasFailoverDetector?: boolean
   /** A server or a proxy, Sentinels, or nodes of a cluster. */
@@ -51,8 +54,9 @@ export interface LoadTarget {
 /** Makes a check of the key with this number, with the client of this turn. */
 export type Checker = (turn: number, key: number) => Promise<Decision>
 
-export async function makeChecker(target: LoadTarget): Promise<Checker> {
-  const { connections = 1, storeOptions, guard } = target
+export async function makeChecker(target: LoadTarget, observer: Observer): Promise<Checker> {
+  const { connections = 1, storeOptions } = target
+  const guard = { ...target.guard, observer }
   const connected = Array.from({ length: connections }, () => connect(target))
   const checks = (await Promise.all(connected)).map((each) =>
     checksOfStore(target, guardedStore(redisStore(each.client, storeOptions), guard)),
@@ -65,9 +69,11 @@ export async function makeChecker(target: LoadTarget): Promise<Checker> {
   }
 }
 
-function connect({ client, hasDefaultOptions, hasFailoverDetector, redis }: LoadTarget) {
+function connect(target: LoadTarget) {
+  const { client, hasDefaultOptions, hasFailoverDetector, isPatient, redis } = target
   if (hasFailoverDetector === true && 'sentinels' in redis) return connectDetecting(redis)
-  const kinds = hasDefaultOptions === true ? redisClientKinds : recommendedClientKinds
+  const recommended = isPatient === true ? patientClientKinds : recommendedClientKinds
+  const kinds = hasDefaultOptions === true ? redisClientKinds : recommended
   const kind = kinds.find(({ name }) => name === client)
   if (kind === undefined) throw new Error(`no such client: ${client}`)
   // Clients use only the addresses and the name.

@@ -40,6 +40,8 @@ export interface LoadSample {
   readonly rejected: number
   /** Degraded decisions among the allowed and denied ones. */
   readonly degraded: number
+  /** The processes that this one knows of, if a limit is enforced by shares. */
+  readonly nodes: number
 }
 
 export interface LoadResult {
@@ -68,6 +70,8 @@ class LoadWorker {
   readonly #plan: LoadWorkerPlan
   readonly #check: Checker
   readonly #recorder = new LoadRecorder()
+  /** Set by an event of the limiter. */
+  nodes = 1
   readonly #loop = monitorEventLoopDelay({ resolution: LOOP_RESOLUTION_MS })
   #counts = { made: 0, allowed: 0, denied: 0, rejected: 0, degraded: 0 }
   #made = 0
@@ -156,7 +160,7 @@ class LoadWorker {
     const { rss: rssBytes, heapUsed: heapBytes } = process.memoryUsage()
     const loopDelayMs = Math.max(this.#latenessMs, this.#loop.max / 1e6 - LOOP_RESOLUTION_MS)
     const now = { atMs: machineNowMs(), rssBytes, heapBytes, loopDelayMs, pending: this.#pending }
-    tell({ sample: { ...now, ...this.#counts } })
+    tell({ sample: { ...now, ...this.#counts, nodes: this.nodes } })
     this.#latenessMs = 0
     this.#loop.reset()
     this.#counts = { made: 0, allowed: 0, denied: 0, rejected: 0, degraded: 0 }
@@ -164,7 +168,10 @@ class LoadWorker {
 }
 
 const plan: LoadWorkerPlan = JSON.parse(process.argv[2] ?? '')
-const worker = new LoadWorker(plan, await makeChecker(plan))
+const check = await makeChecker(plan, (event) => {
+  if (event.type === 'nodes') worker.nodes = event.count
+})
+const worker = new LoadWorker(plan, check)
 
 process.on('message', (order: LoadOrder) => {
   if (order.name === 'start') worker.start(order.atMs)

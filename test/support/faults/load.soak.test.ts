@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import { fixedWindow, tokenBucket } from '../../../packages/tidegate/src/index.ts'
+import { patient } from '../patience.ts'
 import { type RedisServer, startRedis } from '../servers/redis.ts'
 import { until } from '../servers/until.ts'
 import { type FaultProxy, startFaultProxyProcess } from './fault-proxy.ts'
@@ -29,8 +30,8 @@ afterAll(async () => {
 test.each(['ioredis 6', 'node-redis 6'])('a load with %s tells every decision', async (client) => {
   const limits = { narrow: fixedWindow({ limit: 7, per: '30d' }), ...wide }
   // Long enough for a busy machine, because degraded decisions would admit more.
-  const guard = { deadlineMs: 5000 }
-  const load = await startLoad({ client, redis, limits, keys: 10, guard })
+  const plan = { keys: 10, guard: patient, isPatient: true }
+  const load = await startLoad({ client, redis, limits, ...plan })
   await untilMade(load, 200)
   const { phases, processes, pending } = await load.stop()
   expect(phases).toMatchObject([{ name: 'start', allowed: 70, rejected: 0, degraded: {} }])

@@ -22,7 +22,7 @@ export interface LoadPlan extends LoadTarget {
   readonly checksPerSecond?: number
   /** True if no two processes share a key. Default: false. */
   readonly hasOwnKeys?: boolean
-  /** At the end, the wait for pending checks. Default: 1000. */
+  /** At the end, the longest wait for pending checks. Default: 30,000. */
   readonly settleMs?: number
   /** Where the processes run, in turn. Default: here. */
   readonly places?: readonly Place[]
@@ -44,11 +44,14 @@ export interface Load {
 /** The default deadline of the library, unless the plan has another. */
 const DEADLINE_MS = 15
 
+/** Only checks that are never answered reach it. */
+const SETTLE_MS = 30_000
+
 /** The phase before the first mark. */
 const FIRST_PHASE = 'start'
 
 export async function startLoad(plan: LoadPlan): Promise<Load> {
-  const { processes = 2, checksPerSecond = 1000, places, settleMs = 1000 } = plan
+  const { processes = 2, checksPerSecond = 1000, places, settleMs = SETTLE_MS } = plan
   const firstKey = (index: number) => (plan.hasOwnKeys === true ? index * plan.keys : 0)
   const intervalMs = (1000 * processes) / checksPerSecond
   const guard = { deadlineMs: DEADLINE_MS, ...plan.guard }

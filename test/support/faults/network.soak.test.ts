@@ -26,7 +26,7 @@ describe('a network', () => {
     await master.command('SET', 'key', 'value')
     expect(await replica.command('GET', 'key')).toBeNull()
     expect(String(await replica.command('INFO', 'replication'))).toContain('link_status:up')
-    expect(ask(net.places.b, master, 'PING')).toBe('silence')
+    expect(ask(net.places.b, master, 'PING', 300)).toBe('silence')
     net.heal('a', 'b')
     await until('the replica has it', async () => (await replica.command('GET', 'key')) === 'value')
     expect(ask(net.places.b, master, 'PING')).toBe('+PONG\r\n')
@@ -93,12 +93,12 @@ async function replicated({ places }: Network<'a' | 'b'>) {
   return { master, replica }
 }
 
-/** The reply on a new connection from that place, or undefined if there is none soon. */
-function ask(place: Place, { host, port }: RedisServer, request: string): string {
+/** The reply on a new connection from that place, or `silence` if there is none by then. */
+function ask(place: Place, { host, port }: RedisServer, request: string, waitMs = 20_000): string {
   const script = `const socket = require('node:net').connect(${port}, '${host}')
     socket.write('${request}\\r\\n')
     socket.on('data', tell).on('error', ({ code }) => tell(code))
-    setTimeout(tell, 300, 'silence')
+    setTimeout(tell, ${waitMs}, 'silence')
     function tell(what) { process.stdout.write(what); process.exit() }`
   const [command = '', ...args] = [...place.prefix, process.execPath, '--eval', script]
   return String(spawnSync(command, args).stdout)

@@ -1,5 +1,6 @@
 /** Every client that the library supports, connected to the servers of this folder. */
 
+import { setTimeout as sleep } from 'node:timers/promises'
 import { Cluster, Redis } from 'ioredis'
 import { Cluster as Cluster5, Redis as Redis5 } from 'ioredis5'
 import * as nodeRedis6 from 'redis'
@@ -36,9 +37,19 @@ export interface Credentials {
 export const redisClientKinds: readonly RedisClientKind[] = clientKinds('default')
 
 /** Clients with the options that docs/redis.md recommends. */
-export const recommendedClientKinds: readonly RedisClientKind[] = clientKinds('recommended')
+export const recommendedClientKinds: readonly RedisClientKind[] = clientKinds(1_000)
 
-type Settings = 'default' | 'recommended'
+/**
+ * Clients with the recommended options, but longer timeouts: they leave a server that hangs, and a
+ * stall of the machine does not disconnect them.
+ */
+export const unhurriedClientKinds: readonly RedisClientKind[] = clientKinds(5_000)
+
+/** Clients with the recommended options that no test waits long enough to see a timeout of. */
+export const patientClientKinds: readonly RedisClientKind[] = clientKinds(60_000)
+
+/** The timeout of a silent server in ms with the recommended options, or the default options. */
+type Settings = 'default' | number
 
 function clientKinds(settings: Settings): RedisClientKind[] {
   return [
@@ -56,48 +67,46 @@ function clientKinds(settings: Settings): RedisClientKind[] {
 }
 
 /** Spread over half a second, so that many clients do not reconnect all at once. */
-const reconnectDelayMs = () => Math.random() * 500
-
-const ioredisNode = {
-  maxRetriesPerRequest: 0,
-  autoResendUnfulfilledCommands: false,
-  socketTimeout: 1_000,
-  connectTimeout: 1_000,
+function reconnectDelayMs(): number {
+  return Math.random() * 500
 }
 
-const ioredisSingle = {
-  ...ioredisNode,
-  enableOfflineQueue: false,
-  retryStrategy: reconnectDelayMs,
+/** A new server of a stalled machine may refuse or drop the first connections. */
+const CONNECTS_MAX = 10
+const CONNECT_AGAIN_MS = 200
+
+/** The options of ioredis for one server, for Sentinels and for a cluster. */
+function ioredisOptions(silentMs: number) {
+  const node = {
+    maxRetriesPerRequest: 0,
+    autoResendUnfulfilledCommands: false,
+    socketTimeout: silentMs,
+    connectTimeout: silentMs,
+  }
+  const single = { ...node, enableOfflineQueue: false, retryStrategy: reconnectDelayMs }
+  const cluster = { retryDelayOnFailover: 0, retryDelayOnClusterDown: 0, retryDelayOnTryAgain: 5 }
+  return {
+    single,
+    sentinel: { ...single, sentinelCommandTimeout: silentMs / 2 },
+    cluster: { ...cluster, redisOptions: node },
+  }
 }
 
-const ioredisSentinel = {
-  ...ioredisSingle,
-  sentinelCommandTimeout: 500,
-}
-
-const ioredisCluster = {
-  retryDelayOnFailover: 0,
-  retryDelayOnClusterDown: 0,
-  retryDelayOnTryAgain: 5,
-  redisOptions: ioredisNode,
-}
-
-const nodeRedisNode = {
-  disableOfflineQueue: true,
-  pingInterval: 500,
-  socket: { socketTimeout: 1_000, connectTimeout: 1_000, reconnectStrategy: reconnectDelayMs },
-}
-
-const nodeRedisSentinel = {
-  maxCommandRediscovers: 0,
-  nodeClientOptions: nodeRedisNode,
-  sentinelClientOptions: { pingInterval: 200, socket: { socketTimeout: 500 } },
-}
-
-const nodeRedisCluster = {
-  defaults: nodeRedisNode,
-  topologyRefreshOnReconnectionAttemptStrategy: 250,
+/** The options of node-redis for one server, for Sentinels and for a cluster. */
+function nodeRedisOptions(silentMs: number) {
+  const timeouts = { socketTimeout: silentMs, connectTimeout: silentMs }
+  const socket = { ...timeouts, reconnectStrategy: reconnectDelayMs }
+  const single = { disableOfflineQueue: true, pingInterval: silentMs / 2, socket }
+  const ofSentinels = { pingInterval: silentMs / 5, socket: { socketTimeout: silentMs / 2 } }
+  return {
+    single,
+    sentinel: {
+      maxCommandRediscovers: 0,
+      nodeClientOptions: single,
+      sentinelClientOptions: ofSentinels,
+    },
+    cluster: { defaults: single, topologyRefreshOnReconnectionAttemptStrategy: 250 },
+  }
 }
 
 /** The subset of ioredis that is used here; the types of its versions differ elsewhere. */
@@ -149,18 +158,13 @@ interface NodeRedisConnection {
 }
 
 function ioredis(name: string, settings: Settings, library: Ioredis): RedisClientKind {
-  const isRecommended = settings === 'recommended'
-  const connected = async (client: IoredisClient & IoredisConnection) => {
-    client.on('error', ignored)
-    await client.connect()
-    return { client, close: () => client.disconnect() }
-  }
+  const recommended = settings === 'default' ? undefined : ioredisOptions(settings)
   // Connects explicitly, so that a failure to connect is a rejection.
   const lazyConnect = true as const
   return {
     name,
     single: ({ host, port, username, password, tls }) =>
-      connected(
+      connectIoredis(() =>
         library.single({
           host,
           port,
@@ -168,33 +172,56 @@ function ioredis(name: string, settings: Settings, library: Ioredis): RedisClien
           ...(password !== undefined && { password }),
           ...(tls && { tls }),
           lazyConnect,
-          ...(isRecommended && ioredisSingle),
+          ...recommended?.single,
         }),
       ),
     cluster: ({ addresses }) => {
-      const options = { lazyConnect, ...(isRecommended && ioredisCluster) }
-      return connected(library.cluster([...addresses], options))
+      const options = { lazyConnect, ...recommended?.cluster }
+      return connectIoredis(() => library.cluster([...addresses], options))
     },
     sentinel: ({ addresses, name }) => {
       const options = { sentinels: [...addresses], name, lazyConnect }
-      return connected(library.single({ ...options, ...(isRecommended && ioredisSentinel) }))
+      return connectIoredis(() => library.single({ ...options, ...recommended?.sentinel }))
     },
   }
 }
 
+/** node-redis retries its first connection, and ioredis does not. */
+async function connectIoredis(
+  make: () => IoredisClient & IoredisConnection,
+): Promise<ConnectedClient> {
+  for (let connects = 1; ; connects += 1) {
+    const client = make()
+    client.on('error', ignored)
+    try {
+      await client.connect()
+      return { client, close: () => client.disconnect() }
+    } catch (error) {
+      client.disconnect()
+      if (connects === CONNECTS_MAX || !isDropped(error)) throw error
+      await sleep(CONNECT_AGAIN_MS)
+    }
+  }
+}
+
+/** Other errors, such as a wrong password, are final. */
+function isDropped(error: unknown): boolean {
+  return /is closed|ETIMEDOUT|ECONNRESET|unreachable|refresh slots/.test(String(error))
+}
+
 function nodeRedis(name: string, settings: Settings, library: NodeRedis): RedisClientKind {
-  const isRecommended = settings === 'recommended'
+  const recommended = settings === 'default' ? undefined : nodeRedisOptions(settings)
   const connected = async (client: NodeRedisClient & NodeRedisConnection) => {
     client.on('error', ignored)
     await client.connect()
     return { client, close: () => void client.destroy() }
   }
   const options = ({ host, port, username, password, tls }: RedisAddress & Credentials) => ({
-    ...(isRecommended && nodeRedisNode),
+    ...recommended?.single,
     ...(username !== undefined && { username }),
     ...(password !== undefined && { password }),
     socket: {
-      ...(isRecommended && nodeRedisNode.socket),
+      ...recommended?.single.socket,
       host,
       port,
       ...(tls && { tls: true as const, ca: tls.ca }),
@@ -206,13 +233,11 @@ function nodeRedis(name: string, settings: Settings, library: NodeRedis): RedisC
     pool: (address) => connected(library.createClientPool(options(address))),
     cluster: ({ addresses }) => {
       const rootNodes = addresses.map((socket) => ({ socket }))
-      return connected(library.createCluster({ rootNodes, ...(isRecommended && nodeRedisCluster) }))
+      return connected(library.createCluster({ rootNodes, ...recommended?.cluster }))
     },
     sentinel: ({ addresses, name }) => {
       const options = { name, sentinelRootNodes: [...addresses] }
-      return connected(
-        library.createSentinel({ ...options, ...(isRecommended && nodeRedisSentinel) }),
-      )
+      return connected(library.createSentinel({ ...options, ...recommended?.sentinel }))
     },
   }
 }

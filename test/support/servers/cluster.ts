@@ -17,12 +17,17 @@ export interface RedisClusterOptions {
   /** At least 3 for a failover, which needs a majority of masters. */
   readonly masters?: number
   readonly replicasPerMaster?: number
-  /** The time after which a silent node is considered down. */
+  /**
+   * The time after which a silent node is considered down. Default: so long that a stall of the
+   * machine is not a failover.
+   */
   readonly nodeTimeoutMs?: number
   readonly args?: readonly string[]
   /** Places of the nodes, in turn, the masters first. Default: the loopback address. */
   readonly places?: readonly Place[]
 }
+
+const NODE_TIMEOUT_MS = 10_000
 
 export type RedisClusterNode = RedisServer & ClusterNode
 
@@ -47,7 +52,11 @@ export interface RedisCluster {
 }
 
 export async function startCluster(options: RedisClusterOptions = {}): Promise<RedisCluster> {
-  const { masters: masterCount = 3, replicasPerMaster = 1, nodeTimeoutMs = 2000 } = options
+  const {
+    masters: masterCount = 3,
+    replicasPerMaster = 1,
+    nodeTimeoutMs = NODE_TIMEOUT_MS,
+  } = options
   const nodes: RedisClusterNode[] = await startNodes(
     masterCount * (1 + replicasPerMaster),
     nodeTimeoutMs,

@@ -10,7 +10,10 @@ export interface RedisSentinelOptions {
   readonly flavor?: RedisFlavor
   readonly replicas?: number
   readonly sentinels?: number
-  /** The time after which a silent master is considered down. */
+  /**
+   * The time after which a silent master is considered down. Default: so long that a stall of the
+   * machine is not a failover.
+   */
   readonly downAfterMs?: number
   readonly args?: readonly string[]
   /**
@@ -36,6 +39,11 @@ export interface RedisSentinel {
 }
 
 const NAME = 'tidegate'
+
+const DOWN_AFTER_MS = 30_000
+
+/** A failed election is repeated after twice this time, which must be within that of `until`. */
+const FAILOVER_TIMEOUT_MS = 5_000
 
 export async function startSentinel(options: RedisSentinelOptions = {}): Promise<RedisSentinel> {
   const { replicas = 2, sentinels: sentinelCount = 3 } = options
@@ -95,7 +103,7 @@ function startOneSentinel(
   index: number,
   master: RedisServer | undefined,
   sentinelCount: number,
-  { flavor, downAfterMs = 1000, sentinelPlaces }: RedisSentinelOptions,
+  { flavor, downAfterMs = DOWN_AFTER_MS, sentinelPlaces }: RedisSentinelOptions,
 ): Promise<RedisServer> {
   const quorum = Math.floor(sentinelCount / 2) + 1
   return startServer({
@@ -106,7 +114,7 @@ function startOneSentinel(
       `port ${port}`,
       `sentinel monitor ${NAME} ${master?.host} ${master?.port} ${quorum}`,
       `sentinel down-after-milliseconds ${NAME} ${downAfterMs}`,
-      `sentinel failover-timeout ${NAME} ${downAfterMs * 10}`,
+      `sentinel failover-timeout ${NAME} ${FAILOVER_TIMEOUT_MS}`,
     ],
     args: ['--sentinel'],
   })

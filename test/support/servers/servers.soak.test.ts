@@ -42,7 +42,7 @@ describe('startRedis', () => {
 
 describe('startSentinel', () => {
   test('names another master when the first one has died', async () => {
-    const group = await startSentinel({ replicas: 1, sentinels: 1, downAfterMs: 200 })
+    const group = await startSentinel({ replicas: 1, sentinels: 1, downAfterMs: 1_000 })
     const first = await group.master()
     first.kill('SIGKILL')
     const next = await until('there is another master', async () => {

@@ -2,6 +2,7 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { Redis } from 'ioredis'
 import { describe, expect, it, onTestFinished } from 'vitest'
+import { patient } from '../../../../test/support/patience.ts'
 import { startRedis } from '../../../../test/support/servers/redis.ts'
 import type { Limit } from '../algorithms/limit.ts'
 import { createLimiter } from '../limiter/create-limiter.ts'
@@ -85,7 +86,11 @@ function endOfMonth(): string {
 
 /** The values that 300 requests to a real server get, of which 100 are denied. */
 async function valuesOf(store: Store): Promise<Set<string | null>> {
-  const limiter = createLimiter({ limit: fixedWindow({ limit: 200, per: '30d' }), store })
+  const limiter = createLimiter({
+    limit: fixedWindow({ limit: 200, per: '30d' }),
+    store,
+    ...patient,
+  })
   const handle = tidegate({ limiter, key: () => 'key' })
   const server = createServer(async (request, response) => {
     if (await handle(request, response)) response.end('ok')

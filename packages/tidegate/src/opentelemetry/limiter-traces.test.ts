@@ -15,6 +15,7 @@ import {
 } from '@opentelemetry/sdk-trace'
 import { Redis } from 'ioredis'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import { patient } from '../../../../test/support/patience.ts'
 import { startRedis } from '../../../../test/support/servers/redis.ts'
 import { until } from '../../../../test/support/servers/until.ts'
 import { createLimiter } from '../limiter/create-limiter.ts'
@@ -158,7 +159,7 @@ describe('on Redis', () => {
       limit,
       store: redisStore(client),
       meter: made.meter,
-      deadlineMs: 5_000,
+      ...patient,
     })
     onTestFinished(() => limiter.close())
     await limiter.ready()

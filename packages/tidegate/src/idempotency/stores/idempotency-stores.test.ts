@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { PATIENCE_MS } from '../../../../../test/support/patience.ts'
 import {
   type ConnectedClient,
   redisClientKinds,
@@ -14,8 +15,8 @@ import type { IdempotencyStore } from './idempotency-store.ts'
 import { memoryIdempotencyStore } from './memory-idempotency-store.ts'
 import { redisIdempotencyStore } from './redis-idempotency-store.ts'
 
-/** The deadline is not the subject of these tests, and the machine may be busy. */
-const deadlineMs = 10_000
+/** Time is not the subject of these tests, and the machine may be busy. */
+const patient = { deadlineMs: PATIENCE_MS, connectMs: PATIENCE_MS }
 
 const fingerprint = 'a'.repeat(43)
 
@@ -102,7 +103,7 @@ describe('in memory', () => {
 describe.each(redisClientKinds.map((kind) => [kind.name, kind] as const))('%s', (_, kind) => {
   describe('on one server', () => {
     idempotencyStoreContract(async (clock) =>
-      redisIdempotencyStore(await opened(kind.single(server)), { clock, deadlineMs }),
+      redisIdempotencyStore(await opened(kind.single(server)), { clock, ...patient }),
     )
   })
 })
@@ -114,12 +115,12 @@ describe.each(
     let client: Promise<ConnectedClient['client']> | undefined
     idempotencyStoreContract(async (clock) => {
       client ??= opened(kind.cluster(cluster))
-      return redisIdempotencyStore(await client, { clock, deadlineMs })
+      return redisIdempotencyStore(await client, { clock, ...patient })
     })
   })
 
   it('works with Sentinel', async () => {
-    const store = redisIdempotencyStore(await opened(kind.sentinel(sentinel)), { deadlineMs })
+    const store = redisIdempotencyStore(await opened(kind.sentinel(sentinel)), patient)
     const claim = claimOf(60_000)
     expect(await store.claim(claim.token, claim)).toMatchObject({ state: 'owned' })
     expect(await store.complete(claim.token, { ...claim, result: 'done' })).toBe(true)
@@ -131,7 +132,7 @@ describe('in Redis', () => {
   const [kind] = redisClientKinds
   const open = async () => {
     if (kind === undefined) throw new Error('no client')
-    return redisIdempotencyStore(await opened(kind.single(server)), { deadlineMs })
+    return redisIdempotencyStore(await opened(kind.single(server)), patient)
   }
 
   it('gives every record its lifetime, counted from the last change', async () => {
@@ -221,7 +222,7 @@ describe('in Redis', () => {
     if (kind === undefined) throw new Error('no client')
     const client = await opened(kind.single(server))
     const clock = manualClock()
-    const store = redisIdempotencyStore(client, { clock, deadlineMs })
+    const store = redisIdempotencyStore(client, { clock, ...patient })
     const key = randomUUID()
     await store.claim(key, claimOf(10_000))
     clock.jump(-3_600_000)

@@ -3,6 +3,7 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import express from 'express'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { patient as bounds, PATIENCE_MS } from '../../../../../test/support/patience.ts'
 import {
   type ConnectedClient,
   redisClientKinds,
@@ -23,8 +24,7 @@ beforeAll(async () => {
 
 afterAll(() => cluster?.stop())
 
-/** A machine that is busy must not look like a server that is down. */
-const patient = { deadlineMs: 10_000, onStoreError: 'closed' } as const
+const patient = { ...bounds, onStoreError: 'closed' } as const
 
 const limits = {
   log: slidingLog({ limit: 2, per: '30d' }),
@@ -46,7 +46,7 @@ describe.each(redisClientKinds)('several limits on a cluster with $name', (kind)
   afterAll(() => connection?.close())
 
   function newLimiter() {
-    store = redisStore(connection.client, { prefix: `spread${prefixes++}` })
+    store = redisStore(connection.client, { prefix: `spread${prefixes++}`, timeoutMs: PATIENCE_MS })
     return createLimiter({ limits, store, ...patient })
   }
 
@@ -114,7 +114,7 @@ describe.each(redisClientKinds)('several limits on a cluster with $name', (kind)
 
   it('take slots and give them back', async () => {
     const slots = concurrency({ limit: 1, ttl: '1h' })
-    store = redisStore(connection.client, { prefix: `spread${prefixes++}` })
+    store = redisStore(connection.client, { prefix: `spread${prefixes++}`, timeoutMs: PATIENCE_MS })
     const limiter = createLimiter({ limits: { slots, ...limits }, store, ...patient })
     const all = { slots: 'ada', ...keys }
     const slot = await limiter.acquire(all)
@@ -127,7 +127,7 @@ describe.each(redisClientKinds)('several limits on a cluster with $name', (kind)
   })
 
   it('protect a log-in as in the recipe', async () => {
-    store = redisStore(connection.client, { prefix: `spread${prefixes++}` })
+    store = redisStore(connection.client, { prefix: `spread${prefixes++}`, timeoutMs: PATIENCE_MS })
     const app = express()
     const protect = tidegate({
       limits: {

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
+import { patient as bounds, PATIENCE_MS } from '../../../../../test/support/patience.ts'
 import {
   type ConnectedClient,
   redisClientKinds,
@@ -48,16 +49,15 @@ async function scriptsRun(): Promise<number> {
   return Number(/^cmdstat_evalsha:calls=(\d+)/m.exec(stats)?.[1] ?? 0)
 }
 
-/** A machine that is busy must not look like a server that is down. */
-const patient = { deadlineMs: 10_000, onStoreError: 'closed' } as const
+const patient = { ...bounds, onStoreError: 'closed' } as const
 
 describe.each(redisClientKinds)('on a single server with $name', (kind) => {
   const connection = use(() => kind.single(server))
 
-  storeContract((clock) => redisStore(connection().client, { prefix: newPrefix(), clock }))
+  storeContract((clock) => redisStore(connection().client, { ...newOptions(), clock }))
 
   it('admits exactly the limit of many at once, in order', async () => {
-    const store = redisStore(connection().client, { prefix: newPrefix() })
+    const store = redisStore(connection().client, newOptions())
     const limiter = createLimiter({ limit: tokenBucket({ limit: 100, per }), store, ...patient })
     const decisions = await Promise.all(Array.from({ length: 500 }, () => limiter.check('key')))
     expect(decisions.map(({ allowed }) => allowed)).toEqual(
@@ -69,7 +69,7 @@ describe.each(redisClientKinds)('on a single server with $name', (kind) => {
   })
 
   it('takes the long way at once where the short one was of no use a moment ago', async () => {
-    const store = redisStore(connection().client, { prefix: newPrefix() })
+    const store = redisStore(connection().client, newOptions())
     const held = charge({ limit: limits.fixedWindow })
     const hold = { id: 'a', ttlMs: 60_000 }
     await store.charge([{ ...held, hold }], 'all')
@@ -79,7 +79,7 @@ describe.each(redisClientKinds)('on a single server with $name', (kind) => {
   })
 
   it('runs a script that the server does not know by its text, once', async () => {
-    const store = redisStore(connection().client, { prefix: newPrefix() })
+    const store = redisStore(connection().client, newOptions())
     await server.command('SCRIPT', 'FLUSH')
     const decisions = await Promise.all(
       [1, 1, 2].map((cost) => store.charge([charge({ cost, limit: limits.fixedWindow })], 'all')),
@@ -95,7 +95,7 @@ describe.each(redisClientKinds)('on a cluster with $name', (kind) => {
   const connection = use(() => kind.cluster(cluster))
 
   it.each(Object.entries(limits))('admits exactly the limit of many: %s', async (_, limit) => {
-    const store = redisStore(connection().client, { prefix: newPrefix() })
+    const store = redisStore(connection().client, newOptions())
     const limiter = createLimiter({ limit, store, ...patient })
     for (const key of ['ada', 'grace', 'edsger']) {
       const decisions = await Promise.all(Array.from({ length: 250 }, () => limiter.check(key)))
@@ -104,12 +104,9 @@ describe.each(redisClientKinds)('on a cluster with $name', (kind) => {
   })
 
   it('gives slots and gives them back', async () => {
-    const store = redisStore(connection().client, { prefix: newPrefix() })
-    const limiter = createLimiter({
-      limit: concurrency({ limit: 1, ttl: '1h' }),
-      store,
-      ...patient,
-    })
+    const store = redisStore(connection().client, newOptions())
+    const limit = concurrency({ limit: 1, ttl: '1h' })
+    const limiter = createLimiter({ limit, store, ...patient })
     const slot = await limiter.acquire('key')
     expect((await limiter.acquire('key')).allowed).toBe(false)
     await slot.release()
@@ -117,7 +114,7 @@ describe.each(redisClientKinds)('on a cluster with $name', (kind) => {
   })
 
   it('loads its scripts into every node', async () => {
-    const store = redisStore(connection().client, { prefix: newPrefix() })
+    const store = redisStore(connection().client, newOptions())
     await Promise.all(cluster.masters.map((master) => master.command('SCRIPT', 'FLUSH')))
     const keys = Array.from({ length: 50 }, (_, at) => `key ${at}`)
     const groups = keys.map((key) => store.charge([charge({ key })], 'all'))
@@ -130,7 +127,7 @@ describe.each(redisClientKinds)('on a cluster with $name', (kind) => {
   })
 
   it('judges several limits in one step where they lie within the same key', async () => {
-    const store = redisStore(connection().client, { prefix: newPrefix() })
+    const store = redisStore(connection().client, newOptions())
     const two = tokenBucket({ limit: 2, per })
     const limiter = createLimiter({
       limits: { org: limits.tokenBucket, plan: limits.slidingLog, user: two },
@@ -160,7 +157,7 @@ describe.each(redisClientKinds)('on a cluster with $name', (kind) => {
         limits: limitsOfAll,
         within: 'org',
         shared: ['everyone'],
-        store: redisStore(connection().client, { prefix }),
+        store: redisStore(connection().client, { prefix, timeoutMs: PATIENCE_MS }),
         ...patient,
       }),
     )
@@ -173,20 +170,19 @@ describe.each(redisClientKinds)('on a cluster with $name', (kind) => {
     await Promise.all(limiters.map((limiter) => limiter.close()))
     expect(admitted).toBeLessThanOrEqual(200)
     expect(admitted).toBeGreaterThanOrEqual(190)
-    const store = redisStore(connection().client, { prefix })
+    const store = redisStore(connection().client, { prefix, timeoutMs: PATIENCE_MS })
     const everyone = { name: 'everyone', limit: limitsOfAll.everyone, key: 'all', cost: 0 }
     const [look] = await store.charge([everyone], 'all')
     expect(look?.remaining).toBe(200 - admitted)
   })
 
   it('refuses several limits in one group, and charges none of them', async () => {
-    const store = redisStore(connection().client, { prefix: newPrefix() })
+    const store = redisStore(connection().client, newOptions())
     const group = [charge({ name: 'one' }), charge({ name: 'other' })]
     const wrongUse = expect.objectContaining({ code: 'wrong-use' })
     await expect(store.charge(group, 'all')).rejects.toThrow(wrongUse)
-    await expect(store.adjust(group.map((counter) => ({ ...counter, units: 1 })))).rejects.toThrow(
-      wrongUse,
-    )
+    const adjusted = store.adjust(group.map((counter) => ({ ...counter, units: 1 })))
+    await expect(adjusted).rejects.toThrow(wrongUse)
     await expect(store.reset(group)).rejects.toThrow(wrongUse)
     const [look] = await store.charge([charge({ name: 'one', cost: 0 })], 'all')
     expect(look?.remaining).toBe(100)
@@ -233,8 +229,8 @@ describe('keys', () => {
   const connection = use(() => firstKind.single(server))
 
   it('of another prefix are apart', async () => {
-    const one = redisStore(connection().client, { prefix: newPrefix() })
-    const other = redisStore(connection().client, { prefix: newPrefix() })
+    const one = redisStore(connection().client, newOptions())
+    const other = redisStore(connection().client, newOptions())
     await one.charge([charge({ cost: 60 })], 'all')
     const [decision] = await other.charge([charge({ cost: 60 })], 'all')
     expect(decision?.allowed).toBe(true)
@@ -242,7 +238,7 @@ describe('keys', () => {
 
   it('begin with the prefix, have a fixed length, and expire from the first write on', async () => {
     const prefix = newPrefix()
-    const store = redisStore(connection().client, { prefix })
+    const store = redisStore(connection().client, { prefix, timeoutMs: PATIENCE_MS })
     const odd = ['a', '{a}b', '}{', 'a\r\nb', '\ud800', '*', 'x'.repeat(1000)]
     for (const [name, limit] of Object.entries({ ...limits, slots })) {
       for (const key of odd) await useEveryWay(store, { name, limit, key, cost: 2 })
@@ -257,7 +253,7 @@ describe('keys', () => {
 
   it('are gone when nothing is used or held any more', async () => {
     const prefix = newPrefix()
-    const store = redisStore(connection().client, { prefix })
+    const store = redisStore(connection().client, { prefix, timeoutMs: PATIENCE_MS })
     for (const [name, limit] of Object.entries(limits)) {
       const counter = charge({ name, limit })
       await store.charge([counter], 'all')
@@ -278,8 +274,8 @@ describe('time', () => {
     "is the server's, whatever the clocks of the processes say: %s",
     async (_, limit) => {
       const prefix = newPrefix()
-      const right = redisStore(connection().client, { prefix })
-      const wrong = redisStore(connection().client, { prefix })
+      const right = redisStore(connection().client, { prefix, timeoutMs: PATIENCE_MS })
+      const wrong = redisStore(connection().client, { prefix, timeoutMs: PATIENCE_MS })
       const remaining: (number | undefined)[] = []
       for (const hours of [0, 1, -1, 0]) {
         const clock = vi.spyOn(Date, 'now').mockImplementation(() => realNow() + hours * HOUR_MS)
@@ -294,7 +290,7 @@ describe('time', () => {
 
   it('finds the calendar day of the server also from a clock that is ten days off', async () => {
     const limit = fixedWindow({ limit: 2, per: 'day', timeZone: 'Asia/Tokyo' })
-    const store = redisStore(connection().client, { prefix: newPrefix() })
+    const store = redisStore(connection().client, newOptions())
     const clock = vi.spyOn(Date, 'now').mockImplementation(() => realNow() - 240 * HOUR_MS)
     const [first] = await store.charge([charge({ limit })], 'all')
     clock.mockRestore()
@@ -308,7 +304,7 @@ describe('an error of the server', () => {
 
   it('rejects the groups that travelled together with its message, and no other', async () => {
     const prefix = newPrefix()
-    const store = redisStore(connection().client, { prefix })
+    const store = redisStore(connection().client, { prefix, timeoutMs: PATIENCE_MS })
     const limit = limits.fixedWindow
     await store.charge([charge({ key: 'spoilt', limit })], 'all')
     const [spoilt = ''] = await keysOf(prefix)
@@ -334,7 +330,7 @@ describe('an error of the server', () => {
     'charges nothing of the group that it is in: %s',
     async (mode) => {
       const prefix = newPrefix()
-      const store = redisStore(connection().client, { prefix })
+      const store = redisStore(connection().client, { prefix, timeoutMs: PATIENCE_MS })
       const good = charge({ name: 'good', limit: limits.slidingLog })
       const bad = charge({ name: 'bad', limit: limits.fixedWindow })
       await store.charge([bad], 'all')
@@ -382,8 +378,11 @@ let prefixes = 0
 
 /** Prefixes of equal length, so that none begins another and a test sees only its own keys. */
 function newPrefix(): string {
-  prefixes++
-  return `t${String(prefixes).padStart(4, '0')}:`
+  return `t${String(++prefixes).padStart(4, '0')}:`
+}
+
+function newOptions() {
+  return { prefix: newPrefix(), timeoutMs: PATIENCE_MS }
 }
 
 /** A connection for the tests of one suite. */

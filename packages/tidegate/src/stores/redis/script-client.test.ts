@@ -2,6 +2,7 @@
 
 import { Redis } from '@upstash/redis'
 import { afterAll, beforeAll, describe, expect, expectTypeOf, it } from 'vitest'
+import { patient as bounds, PATIENCE_MS } from '../../../../../test/support/patience.ts'
 import { type RedisCluster, startCluster } from '../../../../../test/support/servers/cluster.ts'
 import { type RedisServer, startRedis } from '../../../../../test/support/servers/redis.ts'
 import { startUpstash, type UpstashServer } from '../../../../../test/support/servers/upstash.ts'
@@ -45,10 +46,14 @@ describe('@upstash/redis', () => {
   redisClientContract('plain replies', () => connected({ ...raw, responseEncoding: false }), false)
 
   describe('with the options of the recipe', () => {
-    storeContract((clock) => redisStore(connect(), { prefix: newPrefix(), clock }))
+    storeContract((clock) =>
+      redisStore(connect(), { prefix: newPrefix(), clock, timeoutMs: PATIENCE_MS }),
+    )
 
     it('admits exactly the limit of many at once', async () => {
-      expect(await admitted(redisStore(connect(), { prefix: newPrefix() }))).toBe(50)
+      expect(
+        await admitted(redisStore(connect(), { prefix: newPrefix(), timeoutMs: PATIENCE_MS })),
+      ).toBe(50)
     })
 
     it('is taken as it is by the types', () => {
@@ -56,7 +61,10 @@ describe('@upstash/redis', () => {
     })
 
     it('decides as declared, and reports why, if the token is wrong', async () => {
-      const store = redisStore(connect({ token: 'wrong' }), { prefix: newPrefix() })
+      const store = redisStore(connect({ token: 'wrong' }), {
+        prefix: newPrefix(),
+        timeoutMs: PATIENCE_MS,
+      })
       const misconfigured: string[] = []
       const limiter = createLimiter({
         ...{ limit: tokenBucket({ limit: 1, per: '1h' }), store, ...patient },
@@ -121,15 +129,23 @@ describe.skipIf(glide === undefined)('@valkey/valkey-glide', () => {
       client = await single()
     })
 
-    storeContract((clock) => redisStore(client, { prefix: newPrefix(), clock }))
+    storeContract((clock) =>
+      redisStore(client, { prefix: newPrefix(), clock, timeoutMs: PATIENCE_MS }),
+    )
 
     it('admits exactly the limit of many at once', async () => {
-      expect(await admitted(redisStore(client, { prefix: newPrefix() }))).toBe(50)
+      expect(
+        await admitted(redisStore(client, { prefix: newPrefix(), timeoutMs: PATIENCE_MS })),
+      ).toBe(50)
     })
 
     it('decides by the server after its scripts were dropped', async () => {
-      const store = redisStore(client, { prefix: newPrefix() })
-      const limiter = createLimiter({ limit: tokenBucket({ limit: 2, per: '1h' }), store })
+      const store = redisStore(client, { prefix: newPrefix(), timeoutMs: PATIENCE_MS })
+      const limiter = createLimiter({
+        limit: tokenBucket({ limit: 2, per: '1h' }),
+        store,
+        ...patient,
+      })
       const first = await limiter.check('ada')
       await server.command('SCRIPT', 'FLUSH')
       const second = await limiter.check('ada')
@@ -143,7 +159,7 @@ describe.skipIf(glide === undefined)('@valkey/valkey-glide', () => {
 
   describe('cluster', () => {
     it('admits exactly the limit of many at once, on several nodes', async () => {
-      const store = redisStore(await clustered(), { prefix: newPrefix() })
+      const store = redisStore(await clustered(), { prefix: newPrefix(), timeoutMs: PATIENCE_MS })
       const limit = slidingWindow({ limit: 5, per: '30d' })
       const limiter = createLimiter({ limit, store, ...patient })
       const keys = Array.from({ length: 20 }, (_, at) => `user ${at}`)
@@ -155,8 +171,7 @@ describe.skipIf(glide === undefined)('@valkey/valkey-glide', () => {
   })
 })
 
-/** A machine that is busy must not look like a server that is down. */
-const patient = { deadlineMs: 10_000, onStoreError: 'closed' } as const
+const patient = { ...bounds, onStoreError: 'closed' } as const
 
 /** The number of admitted calls of 80 at once, with a limit of 50. */
 async function admitted(store: Store): Promise<number> {

@@ -1,5 +1,6 @@
 import { Redis } from 'ioredis'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { PATIENCE_MS, patient } from '../../../../../../test/support/patience.ts'
 import { type RedisCluster, startCluster } from '../../../../../../test/support/servers/cluster.ts'
 import { freePort } from '../../../../../../test/support/servers/ports.ts'
 import { type RedisServer, startRedis } from '../../../../../../test/support/servers/redis.ts'
@@ -49,7 +50,7 @@ const queues = [
 describe.each(queues)('the first use of a store, %s', (_name, hasQueue) => {
   it('waits for the connection, and is exact', async () => {
     const store = redisStore(client(server.port, hasQueue))
-    const limiter = createLimiter({ limit, store, name: newName() })
+    const limiter = createLimiter({ limit, store, name: newName(), ...patient })
     const decisions = await Promise.all(Array.from({ length: 500 }, () => limiter.check('key')))
     expect(decisions.filter(({ allowed }) => allowed)).toHaveLength(3)
     expect(decisions.filter(({ degraded }) => degraded !== null)).toEqual([])
@@ -59,7 +60,7 @@ describe.each(queues)('the first use of a store, %s', (_name, hasQueue) => {
     const late = await startRedis()
     late.kill('SIGKILL')
     const store = redisStore(client(late.port, hasQueue))
-    const options = { limit, store, name: newName(), connectMs: 60_000 }
+    const options = { limit, store, name: newName(), ...patient }
     const limiter = createLimiter(options)
     const decisions = Promise.all(Array.from({ length: 100 }, () => limiter.check('key')))
     await late.restart()
@@ -83,8 +84,8 @@ describe.each(queues)('the first use of a store, %s', (_name, hasQueue) => {
 
 describe('ready', () => {
   it('resolves when the store has answered', async () => {
-    const store = redisStore(client(server.port, false))
-    await store.capabilities?.ready?.()
+    const store = redisStore(client(server.port, false), { timeoutMs: PATIENCE_MS })
+    await store.capabilities?.ready?.(PATIENCE_MS)
     expect(await store.charge([{ name: newName(), limit, key: 'key', cost: 1 }], 'all')).toEqual([
       expect.objectContaining({ allowed: true, remaining: 2, degraded: null }),
     ])
@@ -92,7 +93,11 @@ describe('ready', () => {
 
   it('leaves nothing in Redis', async () => {
     const empty = await startRedis()
-    const limiter = createLimiter({ limit, store: redisStore(client(empty.port, true)) })
+    const limiter = createLimiter({
+      limit,
+      store: redisStore(client(empty.port, true)),
+      ...patient,
+    })
     await limiter.ready()
     expect(await empty.command('DBSIZE')).toBe(0)
     await empty.stop()
@@ -104,7 +109,7 @@ describe('ready', () => {
       enableOfflineQueue: false,
     })
     open.push(nodes)
-    const limiter = createLimiter({ limit, store: redisStore(nodes) })
+    const limiter = createLimiter({ limit, store: redisStore(nodes), ...patient })
     await limiter.ready()
     expect(nodes.nodes('master').map(({ status }) => status)).toEqual(['ready', 'ready', 'ready'])
   })
@@ -131,7 +136,7 @@ describe('a store without probes', () => {
       },
       options,
     )
-    const limiter = createLimiter({ limit, store, name: newName(), deadlineMs: 10_000 })
+    const limiter = createLimiter({ limit, store, name: newName(), ...patient })
     const { remaining, degraded } = await limiter.check('key')
     await limiter.close()
     expect([remaining, degraded]).toEqual([2, null])
