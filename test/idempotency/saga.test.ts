@@ -73,6 +73,7 @@ test('an order over the limit touches no other service', async () => {
   const statuses: number[] = []
   for (const body of orders) statuses.push((await saga.order(randomUUID(), body)).status)
   const created = statuses.filter((status) => status === 201).length
-  expect(statuses.at(-1)).toBe(429)
+  // Not always the last one: units of coordinators that were killed come back after a while.
+  expect(statuses.filter((status) => status === 429).length).toBeGreaterThanOrEqual(2)
   expect(await state()).toEqual({ balance: 100 - created, orders: created })
 })

@@ -57,6 +57,13 @@ export async function formCluster(
     replicas.map((replica) => until('replicas are in step', () => isLinked(replica))),
   )
   await untilOk(nodes)
+  await Promise.all(nodes.map((node) => until('nodes know all slots', () => knowsSlots(node))))
+}
+
+/** Without the requirement of full coverage, a node is ok before it knows the other owners. */
+async function knowsSlots(node: ClusterNode): Promise<boolean> {
+  const info = String(await node.command('CLUSTER', 'INFO'))
+  return info.includes(`cluster_slots_ok:${SLOT_COUNT}`)
 }
 
 /** Waits until every node that answers reports that the cluster is ok. */

@@ -138,7 +138,7 @@ describe.each(redisClientKinds)('several limits on a cluster with $name', (kind)
       key: (_request, clientIp) => ({ pair: `ada ${clientIp()}`, account: 'ada' }),
       skipSuccessfulRequests: true,
       store,
-      ...patient,
+      ...{ deadlineMs: PATIENCE_MS, onStoreError: 'closed' },
     })
     app.post('/login', protect, (request, response) => {
       const isRight = request.query.password === 'right'
