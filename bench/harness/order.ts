@@ -13,6 +13,7 @@ const order = [
   'accuracy',
   'admission',
   'cost',
+  'metrics',
   'tracing',
 ]
 

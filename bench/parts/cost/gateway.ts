@@ -63,22 +63,27 @@ export async function startBackend(run: Run): Promise<number> {
   return port
 }
 
-/** Starts one process with a limit per API key that is never reached, and `NAME=value`s. */
+/**
+ * Starts one process with a limit per API key that is never reached. `variables` are texts such as
+ * `NAME=value`, `sections` further ones of the policy, and `gateway` fields of that section.
+ */
 export async function startGateway(
   run: Run,
   folder: string,
   redis: RedisServer,
   backend: number,
   variables: readonly string[] = [],
+  { gateway, ...sections }: { readonly gateway?: object } = {},
 ) {
   const port = await freePort()
   const policy = {
-    gateway: { listen: { host: '127.0.0.1', port } },
+    gateway: { listen: { host: '127.0.0.1', port }, ...gateway },
     upstreams: { backend: { targets: [`http://127.0.0.1:${backend}`] } },
     // On a busy machine a late answer would admit without counting, which is cheaper.
     store: { mode: 'standalone', addresses: [`127.0.0.1:${redis.port}`], deadline: '1s' },
     limits: [{ name: 'per-key', key: 'apiKey', otherwise: 'deny', per: '1d', limit: 1_000_000 }],
     log: { level: 'error' },
+    ...sections,
   }
   const file = join(folder, `policy-${port}.yaml`)
   writeFileSync(file, JSON.stringify(policy))
@@ -93,7 +98,7 @@ export async function startGateway(
 }
 
 /** User and system time are the 14th and 15th field; the second is a name in parentheses. */
-export function cpuUs(pid: number): number {
+function cpuUs(pid: number): number {
   const fields = readFileSync(`/proc/${pid}/stat`, 'utf8')
     .replace(/^.*\) /, '')
     .split(' ')

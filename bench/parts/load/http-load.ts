@@ -47,16 +47,18 @@ export function httpLoad(run: Run): HttpLoad {
   }
 }
 
-async function cannonade(
+/** Sends requests by autocannon; all of them must be admitted. */
+export async function cannonade(
   port: number,
   length: { readonly duration: number } | { readonly amount: number },
+  headers: Readonly<Record<string, string>> = {},
 ): Promise<HttpFigure> {
   const result = await autocannon({
     url: `http://127.0.0.1:${port}`,
     connections: CONNECTIONS,
     requests: Array.from({ length: KEYS }, (_, at) => ({
       path: '/api/resource',
-      headers: { 'x-api-key': `key-${at + 1}` },
+      headers: { 'x-api-key': `key-${at + 1}`, ...headers },
     })),
     ...length,
   })

@@ -3,6 +3,7 @@
 import { describe, expect, test } from 'vitest'
 import type { CallOptions } from '../../../packages/server/src/admin/admin-contract.ts'
 import { routeTable } from '../../../packages/server/src/admin/route-table.ts'
+import { overrideKey, SWITCH_KEY } from '../../../packages/server/src/control/live/entries.ts'
 import { isEtcdMissing, startEtcd } from '../../support/servers/etcd/etcd.ts'
 import { until } from '../../support/servers/until.ts'
 import { useServer } from '../../support/use-server.ts'
@@ -299,6 +300,29 @@ describe.skipIf(isEtcdMissing())('the admin API of a fleet', () => {
       const { nodes } = (await call('GET', '/v1/nodes')).body
       return JSON.stringify(nodes).includes('"version":1')
     })
+  })
+
+  test('entries that are not valid are problems, hide no others, and can be replaced', async () => {
+    const options = fleet()
+    const { call, check } = await startAdminNode('a', options)
+    const put = (key: string, text: string) => etcd.ctl('put', `${options.prefix}${key}`, text)
+    const override = { limit: 'api', key: ['acme'], set: { limit: 500 }, for: '1h', why: 'a test' }
+    const broken = overrideKey('api', ['acme'])
+    await put(broken, 'not an entry')
+    await put(SWITCH_KEY, 'not a switch')
+    const other = { ...override, key: ['other'] }
+    expect((await call('PUT', '/v1/overrides', { body: other })).status).toBe(200)
+    await until('both are problems', async () => {
+      const { control } = (await call('GET', '/v1/status')).body as { control: object }
+      const text = JSON.stringify(control)
+      return text.includes(broken.slice(0, -20)) && text.includes(SWITCH_KEY)
+    })
+    const { overrides } = (await call('GET', '/v1/overrides')).body
+    expect(overrides).toMatchObject([{ key: ['other'] }])
+    expect((await call('GET', '/v1/switch')).body).toMatchObject({ switch: { limits: 'on' } })
+    expect((await call('GET', '/v1/now')).status).toBe(200)
+    expect((await call('PUT', '/v1/overrides', { body: override })).status).toBe(200)
+    await until('it is replaced', async () => (await check({ organisation: 'acme' })).limit === 500)
   })
 
   test('starts without etcd, with the local file', async () => {

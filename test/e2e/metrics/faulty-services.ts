@@ -115,6 +115,44 @@ export async function refusingStore(): Promise<FaultyService> {
   }
 }
 
+/**
+ * A defect of the program, which no fault from outside can cause: every charge throws. The gateway
+ * answers 500, and limits in shadow mode are not counted.
+ */
+export async function defective(): Promise<FaultyService> {
+  // Without one that applies to all, so that requests without `x-few` get to the shadow alone.
+  const own = limits.filter(({ name }) => name !== 'all')
+  const service = await startMeteredService({ limits: own })
+  const { store } = service.service.store
+  const fail = () => {
+    throw new TypeError('a defect')
+  }
+  return {
+    job: 'tidegate-defective',
+    targets: [hostOf(service)],
+    alerts: ['Errors', 'ShadowFailures'],
+    fail: () => void Object.assign(store, { chargeOne: fail, charge: fail }),
+    async load() {
+      await service.ask('/')
+      await service.ask('/', { 'x-few': 'one' })
+    },
+  }
+}
+
+/** Two nodes, of which one ends. */
+export async function endingNode(): Promise<FaultyService> {
+  const services = await Promise.all([
+    startMeteredService({ limits }),
+    startMeteredService({ limits }),
+  ])
+  return {
+    job: 'tidegate-ending-node',
+    targets: services.map(hostOf),
+    alerts: ['FewerNodes', 'NodeDown'],
+    fail: () => services[1].service.close(),
+  }
+}
+
 /** One client asks far more often than it may. */
 export async function flooded(): Promise<FaultyService> {
   const redis = await ownRedis()

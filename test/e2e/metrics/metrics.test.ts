@@ -70,6 +70,24 @@ describe('on a memory store', () => {
     expect(up.map(([, value]) => value)).toEqual([1])
   })
 
+  test('counts a defect in any door as an error, and in a shadow apart', async () => {
+    const service = await startMeteredService({ limits })
+    const fail = () => {
+      throw new TypeError('a defect')
+    }
+    Object.assign(service.service.store.store, { chargeOne: fail, charge: fail })
+    const value = async (name: string) => samplesOf(await service.page()).get(`tidegate_${name}`)
+    const counts = async () => [await value('errors_total'), await value('shadow_failures_total')]
+    expect(await counts()).toEqual([0, 0])
+    expect(await service.ask('/', { 'x-key': 'a' })).toBe(500)
+    expect(await counts()).toEqual([1, 0])
+    await service.check({ limits: [{ name: 'key', key: ['b'] }] })
+    await service.askRls({ 'x-key': 'c' })
+    expect(await counts()).toEqual([3, 0])
+    expect(await service.ask('/')).toBe(200)
+    expect(await counts()).toEqual([3, 1])
+  })
+
   test('limits that leave the policy leave the page, which shows the version', async () => {
     const service = await startMeteredService({ limits })
     await service.ask('/', { 'x-key': 'a' })

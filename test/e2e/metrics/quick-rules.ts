@@ -1,7 +1,8 @@
 /**
  * The rules of deploy/prometheus for a test that cannot wait: a minute becomes a second, in
- * windows, in offsets, in `for`, and in numbers of seconds that are written as `5 * 60`. Nothing
- * else changes.
+ * windows, in offsets, in `for`, and in numbers of seconds that are written as `5 * 60`. The day
+ * before, which would still be 24 minutes ago, is as long ago as a test asks for. Nothing else
+ * changes.
  */
 
 import { readdirSync } from 'node:fs'
@@ -33,21 +34,23 @@ interface RuleFile {
   readonly groups: readonly { readonly name: string; readonly rules: readonly Rule[] }[]
 }
 
-/** The texts of all rule files. */
-export function quickRuleFiles(): readonly string[] {
+/** The texts of all rule files. `offset 1d` becomes `dayBefore`, if it is given. */
+export function quickRuleFiles(dayBefore?: string): readonly string[] {
   return ruleFiles().map(({ groups }) =>
     stringify({
       groups: groups.map((group) => ({
         ...group,
         interval: INTERVAL,
-        rules: group.rules.map(quickRule),
+        rules: group.rules.map((rule) => quickRule(rule, dayBefore)),
       })),
     }),
   )
 }
 
 export function quickRules(): readonly Rule[] {
-  return ruleFiles().flatMap(({ groups }) => groups.flatMap(({ rules }) => rules.map(quickRule)))
+  return ruleFiles().flatMap(({ groups }) =>
+    groups.flatMap(({ rules }) => rules.map((rule) => quickRule(rule))),
+  )
 }
 
 function ruleFiles(): readonly RuleFile[] {
@@ -55,10 +58,10 @@ function ruleFiles(): readonly RuleFile[] {
   return files.map((file) => parse(readText(`${folder}/${file}`)) as RuleFile)
 }
 
-function quickRule(rule: Rule): Rule {
+function quickRule(rule: Rule, dayBefore = quickTime('1d')): Rule {
   const expr = rule.expr
     .replaceAll(/\[(\d+[smhd])\]/g, (_, time: string) => `[${quickTime(time)}]`)
-    .replaceAll(/offset (\d+[smhd])/g, (_, time: string) => `offset ${quickTime(time)}`)
+    .replaceAll('offset 1d', `offset ${dayBefore}`)
     .replaceAll(/(\d+) \* 60\b/g, '$1')
   return { ...rule, expr, ...(rule.for !== undefined && { for: quickTime(rule.for) }) }
 }

@@ -93,6 +93,7 @@ async function startApi(enforcer: Enforcer) {
     priorityMax: () => priorityMax(enforcer),
     priorityOf: (checks) => priorityOfChecks(enforcer, checks),
     evaluate: (check) => evaluateCheck(enforcer, check),
+    onError: (error) => expect(error).toBeUndefined(),
   })
   onTestFinished(() => api.close())
   return async (name: string, key: readonly string[], cost: number) => {

@@ -114,7 +114,7 @@ export const nodeAlerts: readonly AlertRule[] = [
     for: '5m',
     severity: 'ticket',
     summary: 'Failures that should not happen',
-    description: 'The log of {{ $labels.job }} has each of them as an event error.',
+    description: 'The log of {{ $labels.job }} has the events gateway.error and service.error.',
     board: 'saturation',
     fires: { series: { 'tidegate_errors_total{job="t"}': grows(1) }, at: '15m' },
     quiet: { series: { 'tidegate_errors_total{job="t"}': stays(9) }, at: '15m' },

@@ -1,7 +1,7 @@
 /** Sets and removes entries of the control store, each with its audit record. */
 
 import type { AuditTarget } from '../control/audit/audit-record.ts'
-import { ENTRY_BYTES_MAX } from '../control/live/entries.ts'
+import { ENTRY_BYTES_MAX, entryOf } from '../control/live/entries.ts'
 import { ApiError } from '../http-api/api-error.ts'
 import type { ApiResponse } from '../http-api/messages.ts'
 import { type Call, ok, scopeOf } from './route.ts'
@@ -33,7 +33,7 @@ export async function changeEntry(call: Call<unknown>, change: EntryChange): Pro
         ...author,
         action,
         target,
-        ...(before === undefined ? undefined : { before: shown(JSON.parse(before.value)) }),
+        ...(before === undefined ? undefined : { before: shown(entryOf(before.value)) }),
         after: shown(value),
         reason: why,
         result: 'done',
@@ -58,7 +58,7 @@ export async function removeEntry(
         ...author,
         action,
         target,
-        before: shown(JSON.parse(before.value)),
+        before: shown(entryOf(before.value)),
         reason: why,
         result: 'done',
       },
@@ -72,6 +72,7 @@ async function entryAt({ context }: Call<unknown>, key: string) {
   return entries.find((entry) => entry.key === key)
 }
 
-function shown(value: object): object {
+function shown(value: object | undefined): object {
+  if (value === undefined) return { isReadable: false }
   return Object.fromEntries(Object.entries(value).filter(([field]) => !hiddenFields.has(field)))
 }

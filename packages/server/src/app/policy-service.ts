@@ -287,6 +287,7 @@ class Service implements PolicyService {
       tracing: this.#tracing,
       isShared: this.store.store.isRemote,
       version: this.#options.version,
+      emit: this.#emit,
     })
     if (api === undefined) return
     this.decisionApi = api

@@ -15,6 +15,7 @@ const overload = new Overload({ delay: 100, requestsMax: 1_000, criticalShare: 0
 
 let api: RunningListener
 let enforcer: Enforcer
+const errors: unknown[] = []
 
 beforeAll(async () => {
   const policy = parsePolicy({
@@ -65,6 +66,7 @@ beforeAll(async () => {
     priorityMax: () => priorityMax(enforcer),
     priorityOf: (checks) => priorityOfChecks(enforcer, checks),
     evaluate: (check) => evaluateCheck(enforcer, check),
+    onError: (error) => void errors.push(error),
   })
 })
 
@@ -228,6 +230,25 @@ describe('POST /v1/check', () => {
   test('refuses a body that is too large', async () => {
     expect((await post(' '.repeat(10_001))).status).toBe(413)
   })
+})
+
+test('an error that no part should throw gets 500, and is reported', async () => {
+  const working = enforcer
+  onTestFinished(() => {
+    enforcer = working
+  })
+  const defect = new Error('a defect')
+  enforcer = new Proxy(working, {
+    get: () => {
+      throw defect
+    },
+  })
+  const { status, body } = await post({ request: { path: '/' } })
+  expect({ status, detail: body.detail }).toEqual({
+    status: 500,
+    detail: 'The request could not be served.',
+  })
+  expect(errors).toEqual([defect])
 })
 
 describe('the token', () => {

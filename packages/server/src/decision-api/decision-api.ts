@@ -4,7 +4,7 @@
  */
 
 import { ipKey, parseIp } from 'tidegate/http'
-import { ApiError } from '../http-api/api-error.ts'
+import { ApiError, problemResponse } from '../http-api/api-error.ts'
 import { bearerCheck } from '../http-api/bearer-token.ts'
 import { listen, type RunningListener } from '../http-api/listener.ts'
 import { type ApiRequest, type ApiResponse, jsonResponse } from '../http-api/messages.ts'
@@ -42,6 +42,8 @@ export interface DecisionApiOptions {
     request: ApiRequest,
     span: TracedRequest | undefined,
   ): () => Promise<CheckResult>
+  /** Called for an error that no part should have thrown; the caller gets 500. */
+  onError(error: unknown): void
   /** Without it, no request is traced. */
   readonly tracing?: Tracing | undefined
 }
@@ -67,6 +69,10 @@ export function startDecisionApi(options: DecisionApiOptions): Promise<RunningLi
       } finally {
         overload.leave()
       }
+    },
+    failed: (error) => {
+      if (!(error instanceof ApiError)) options.onError(error)
+      return problemResponse(error)
     },
   })
   return listen(handler, options)

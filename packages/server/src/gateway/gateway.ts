@@ -174,6 +174,7 @@ class Gateway implements RunningGateway {
   readonly #onError = (error: unknown, requestId?: string): void => {
     const id = requestId === undefined ? undefined : { requestId }
     this.#lines.emit('error', { type: 'gateway-error', error, ...id })
+    this.#options.metrics?.gateway.failed()
   }
 
   #logRefused(reason: RefusedConnection, client: string): void {

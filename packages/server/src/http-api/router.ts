@@ -141,8 +141,8 @@ function textOf(incoming: IncomingMessage, bytesMax: number): Promise<string> {
     }
     incoming.on('data', onData)
     incoming.once('end', () => resolve(Buffer.concat(chunks).toString('utf8')))
-    incoming.once('error', reject)
     const onClose = () => reject(new ApiError(400, 'The body is incomplete.'))
+    incoming.once('error', onClose)
     // The client may have disconnected while the handler waited.
     if (incoming.destroyed) onClose()
     else incoming.once('close', onClose)

@@ -57,6 +57,16 @@ describe('the log of events', () => {
     ])
   })
 
+  test('writes one line in 5 s about each kind of error, with its stack', () => {
+    const { emit, lines } = textLog('debug', 'json')
+    for (let failure = 0; failure < 3; failure++) emit({ type: 'error', error: new Error('one') })
+    emit({ type: 'error', error: new TypeError('other') })
+    expect(lines.map((line) => JSON.parse(line))).toMatchObject([
+      { event: 'service.error', reason: 'one', stack: expect.stringContaining('event-log.test') },
+      { event: 'service.error', reason: 'other' },
+    ])
+  })
+
   test('leaves out lines below its level', () => {
     const { emit, lines } = textLog('warn')
     emit({ type: 'config-applied', version: '1-a', limits: 2, limitsBefore: 0 })

@@ -6,6 +6,7 @@
 
 import type { LimiterEvent } from 'tidegate'
 import { maskSecrets } from '../config/mask-secrets.ts'
+import { errorFields } from './error-fields.ts'
 import type { Emit, ServiceEvent } from './events.ts'
 import { type LogLine, line, type WriteLine } from './log-line.ts'
 import { throttle, throttleByKind } from './throttle.ts'
@@ -17,11 +18,13 @@ export function logEvents(write: WriteLine): Emit {
     limits: throttle(),
     misconfigured: throttleByKind(),
     idempotency: throttleByKind(),
+    errors: throttleByKind(),
   }
   return (event) => {
     if (event.type === 'store-connection' && !mayReport.connection()) return
     if ((event.type === 'tier-unknown' || event.type === 'shadow-failed') && !mayReport.limits())
       return
+    if (event.type === 'error' && !mayReport.errors(String(event.error))) return
     if (event.type === 'idempotency' && !mayReport.idempotency(event.problem)) return
     if (event.type === 'store' && event.event.type === 'misconfigured') {
       if (!mayReport.misconfigured(event.event.error.message)) return
@@ -127,8 +130,8 @@ function warningLine(code: string, reason: string): LogLine {
 }
 
 function errorLine(error: unknown): LogLine {
-  const reason = maskSecrets(error instanceof Error ? error.message : String(error))
-  return { level: 'error', event: 'service.error', fields: { reason }, text: reason }
+  const fields = errorFields(error)
+  return { level: 'error', event: 'service.error', fields, text: fields.reason }
 }
 
 function overloadLine(

@@ -1,11 +1,9 @@
 /** The lines of events that requests cause, and of the log itself. */
 
 import { maskSecrets } from '../config/mask-secrets.ts'
+import { errorFields } from './error-fields.ts'
 import { type LogLine, line } from './log-line.ts'
 import type { LogEvent, TrafficEvent } from './traffic-events.ts'
-
-/** A stack of Node has 10 frames. */
-const STACK_LENGTH_MAX = 2_000
 
 export function trafficLine(event: TrafficEvent | LogEvent): LogLine {
   switch (event.type) {
@@ -51,9 +49,6 @@ function gatewayErrorLine({
   error,
   requestId,
 }: Extract<TrafficEvent, { type: 'gateway-error' }>): LogLine {
-  const isError = error instanceof Error
-  const reason = maskSecrets(isError ? error.message : String(error))
-  const stack = isError ? maskSecrets(error.stack ?? '').slice(0, STACK_LENGTH_MAX) : ''
-  const fields = { ...(requestId !== undefined && { request_id: requestId }), reason, stack }
-  return line('error', 'gateway.error', fields)
+  const id = requestId !== undefined && { request_id: requestId }
+  return line('error', 'gateway.error', { ...id, ...errorFields(error) })
 }

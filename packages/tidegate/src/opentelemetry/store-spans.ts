@@ -33,6 +33,12 @@ export interface CheckTrace {
 /** Links of the first span of a command; a trace of a flood is read by its first ones. */
 const LINKS_MAX = 32
 
+/**
+ * Sampled charges that are looked for in a command, instead of each of its charges among them. A
+ * look-up in the map takes as long as to compare a charge with about this many.
+ */
+const FEW = 8
+
 export class StoreSpans {
   readonly #tracer: Tracer
   readonly #clock: SpanClock
@@ -62,11 +68,7 @@ export class StoreSpans {
   /** `Meter.command` */
   command(...[shard, charges, tookMs, error, sent]: CommandReport): void {
     if (this.#waiting.size === 0 || sent === undefined) return
-    const parents = new Set<Span>()
-    for (const charge of sent) {
-      const parent = this.#waiting.get(charge)
-      if (parent !== undefined) parents.add(parent)
-    }
+    const parents = this.#parentsOf(sent)
     if (parents.size === 0) return
     const endMs = this.#clock.now()
     const attributes = {
@@ -92,6 +94,20 @@ export class StoreSpans {
       if (error !== undefined) span.setStatus({ code: SpanStatusCode.ERROR })
       span.end(endMs)
     }
+  }
+
+  /** The sampled calls of a command. */
+  #parentsOf(sent: readonly object[]): ReadonlySet<Span> {
+    const parents = new Set<Span>()
+    if (this.#waiting.size <= FEW) {
+      for (const [charge, parent] of this.#waiting) if (sent.includes(charge)) parents.add(parent)
+      return parents
+    }
+    for (const charge of sent) {
+      const parent = this.#waiting.get(charge)
+      if (parent !== undefined) parents.add(parent)
+    }
+    return parents
   }
 }
 

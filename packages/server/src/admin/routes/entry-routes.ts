@@ -10,6 +10,7 @@ import {
   blockTargetFields,
   canonicalValue,
   ENTRY_BYTES_MAX,
+  entryOf,
   keyParts,
   OVERRIDES_MAX,
   OVERRIDES_PREFIX,
@@ -18,6 +19,7 @@ import {
   type StoredOverride,
   type StoredSwitch,
   SWITCH_KEY,
+  switchOf,
 } from '../../control/live/entries.ts'
 import { reason } from '../../control/plain-text.ts'
 import { ApiError } from '../../http-api/api-error.ts'
@@ -154,7 +156,7 @@ export const entryRoutes: readonly Route[] = [
       const { entries } = await context.control.range(SWITCH_KEY)
       const value = entries.find(({ key }) => key === SWITCH_KEY)?.value
       const on = { limits: 'on', blocks: 'on' }
-      return ok({ switch: value === undefined ? on : JSON.parse(value), ...scopeOf(context) })
+      return ok({ switch: switchOf(value) ?? on, ...scopeOf(context) })
     },
   }),
   route({
@@ -264,10 +266,12 @@ async function list({ context, request }: Call<undefined>, prefix: string, field
   const options = { entriesMax: LIST_MAX + 1, ...(from === undefined ? undefined : { from }) }
   const { entries } = await context.control.range(prefix, options)
   const nowMs = Date.now()
-  const shown = entries.slice(0, LIST_MAX).map(({ key, value }) => {
-    const entry = JSON.parse(value) as { readonly expires: string | null }
+  const shown = entries.slice(0, LIST_MAX).flatMap(({ key, value }) => {
+    const entry = entryOf(value) as { readonly expires: string | null } | undefined
+    // The status of the node lists it as a problem.
+    if (entry === undefined) return []
     const isExpired = entry.expires !== null && Date.parse(entry.expires) <= nowMs
-    return { id: key.slice('live/'.length), ...entry, isExpired }
+    return [{ id: key.slice('live/'.length), ...entry, isExpired }]
   })
   const next = entries[LIST_MAX]?.key
   return ok({ [field]: shown, next: next ?? null, ...scopeOf(context) })

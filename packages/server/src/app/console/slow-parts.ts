@@ -14,7 +14,7 @@ import type {
 import type { AuditRecord } from '../../control/audit/audit-record.ts'
 import { latestRecords } from '../../control/audit/read-audit.ts'
 import type { KeyValueStore } from '../../control/key-value.ts'
-import { type StoredSwitch, SWITCH_KEY } from '../../control/live/entries.ts'
+import { SWITCH_KEY, switchOf } from '../../control/live/entries.ts'
 import { readReports } from '../../control/nodes/node-report.ts'
 import { readTraffic } from '../../control/nodes/node-traffic.ts'
 import {
@@ -144,7 +144,7 @@ async function readView(
     const canaryView = canary === undefined ? null : canaryOf(canary)
     return {
       ...{ nodes: views, changes, published, canary: canaryView },
-      switch: switchOf(switched),
+      switch: switchView(switched),
       controlProblem: null,
     }
   } catch (error) {
@@ -221,9 +221,10 @@ function changeOf({
   }
 }
 
-function switchOf(text: string | undefined): SwitchView {
-  if (text === undefined) return on
-  const { limits, blocks, expires, by, why } = JSON.parse(text) as StoredSwitch
+function switchView(text: string | undefined): SwitchView {
+  const stored = switchOf(text)
+  if (stored === undefined) return on
+  const { limits, blocks, expires, by, why } = stored
   if (expires !== null && Date.parse(expires) <= Date.now()) return on
   return { limits, blocks, until: expires, by, why }
 }

@@ -11,6 +11,7 @@ import {
 import type { RunningListener } from '../../http-api/listener.ts'
 import type { ApiRequest } from '../../http-api/messages.ts'
 import type { DecisionLog } from '../../observability/decision-log.ts'
+import type { Emit } from '../../observability/events.ts'
 import type { DoorMetrics } from '../../observability/metrics/door-metrics.ts'
 import type { Tracing } from '../../observability/tracing/tracing.ts'
 import type { PolicyDocument } from '../../policy/schema/policy-schema.ts'
@@ -27,12 +28,13 @@ export interface DecisionDoorParts {
   readonly isShared: boolean
   /** The version of the program. */
   readonly version: string
+  readonly emit: Emit
 }
 
 /** Undefined if the policy has no section for it. */
 export async function openDecisionApi(
   { decisionApi, gateway }: PolicyDocument,
-  { runtime, decisions, door, tracing, isShared, version }: DecisionDoorParts,
+  { runtime, decisions, door, tracing, isShared, version, emit }: DecisionDoorParts,
 ): Promise<RunningListener | undefined> {
   if (decisionApi === undefined) return undefined
   const { listen, token, batchMax, bodyBytesMax } = decisionApi
@@ -56,6 +58,7 @@ export async function openDecisionApi(
     priorityMax: () => priorityMax(enforcer()),
     priorityOf: (checks) => priorityOfChecks(enforcer(), checks),
     tracing,
+    onError: (error) => emit({ type: 'error', error }),
     evaluate: (check, request, span) =>
       evaluateCheck(enforcer(), check, listener(check, request), span && { span, isShared }),
   })

@@ -1,6 +1,7 @@
 /**
  * Overrides, blocks and the switch as the control store keeps them: one small JSON text for each,
- * under a path that holds a digest instead of the key. Texts from the store are not trusted: a
+ * under a path with a digest of the key. The text has the key itself, because nodes compare it with
+ * requests, so the digest is a short name and not a secret. Texts from the store are not trusted: a
  * text that does not fit is left out with a problem, and the others apply.
  */
 
@@ -89,7 +90,22 @@ export type StoredOverride = z.input<typeof storedOverride>
 export type StoredBlock = z.output<typeof storedBlock>
 export type StoredSwitch = z.output<typeof storedSwitch>
 
-/** Hides a key: 128 bits of its digest. */
+/** Undefined for a text that is not an object, such as one that was written by hand. */
+export function entryOf(text: string): object | undefined {
+  try {
+    const value: unknown = JSON.parse(text)
+    return typeof value === 'object' && value !== null ? value : undefined
+  } catch {
+    return undefined
+  }
+}
+
+/** Undefined if the switch was never set, or is not valid and has no effect. */
+export function switchOf(text: string | undefined): StoredSwitch | undefined {
+  return text === undefined ? undefined : storedSwitch.safeParse(entryOf(text)).data
+}
+
+/** A name of fixed length for a key. It is not keyed: an address can be guessed from it. */
 export function digestOfParts(...parts: readonly string[]): string {
   const text = JSON.stringify(parts)
   return createHash('sha256').update(text, 'utf16le').digest('base64url').slice(0, 22)

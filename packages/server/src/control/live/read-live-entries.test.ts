@@ -41,6 +41,12 @@ test('paths reveal no key', () => {
   expect(blockKey({ kind: 'user', value: 'mallory' })).toMatch(/^live\/blocks\/user\/[\w-]{22}$/)
 })
 
+test('a problem has too little of the path to guess a key from', () => {
+  const path = blockKey({ kind: 'ip', value: '192.0.2.1' })
+  const { problems } = read([entry(path, 'not json')])
+  expect(problems).toEqual([`${path.slice(0, -20)}…: the text is not allowed; it is left out`])
+})
+
 test.for<[string, unknown]>([
   ['text', 'not json'],
   ['a wrong kind', { ...origin, kind: 'planet', value: 'x', answer: 403 }],

@@ -10,6 +10,7 @@ import {
   BLOCKS_MAX,
   BLOCKS_PREFIX,
   ENTRY_BYTES_MAX,
+  entryOf,
   liveBlock,
   liveOverride,
   liveSwitch,
@@ -112,13 +113,23 @@ function parseEntry({ key, value }: Entry): Parsed | undefined {
   const schema = schemaOf(key)
   if (schema === undefined) return undefined
   if (Buffer.byteLength(value) > ENTRY_BYTES_MAX) {
-    return { problem: `${key}: has more than ${ENTRY_BYTES_MAX} bytes and is left out` }
+    return { problem: `${shownPath(key)}: has more than ${ENTRY_BYTES_MAX} bytes and is left out` }
   }
-  const result = schema.safeParse(jsonOf(value))
-  if (!result.success) return { problem: `${key}: ${firstIssue(result.error)}; it is left out` }
-  if (key === SWITCH_KEY) return { switch: liveSwitch(storedSwitch.parse(jsonOf(value))) }
+  const result = schema.safeParse(entryOf(value))
+  if (!result.success) {
+    return { problem: `${shownPath(key)}: ${firstIssue(result.error)}; it is left out` }
+  }
+  if (key === SWITCH_KEY) return { switch: liveSwitch(storedSwitch.parse(entryOf(value))) }
   if (key.startsWith(BLOCKS_PREFIX)) return { block: liveBlock(key, result.data as StoredBlock) }
   return { override: liveOverride(key, result.data as z.output<typeof storedOverride>) }
+}
+
+/**
+ * Problems are on pages and in logs, which may not reveal a key. Two characters of its digest are
+ * enough to find the entry in the store, and fit too many keys to guess one.
+ */
+function shownPath(key: string): string {
+  return key.replace(/(?<=\/[\w-]{2})[\w-]{20}$/, '…')
 }
 
 function schemaOf(key: string): z.ZodType | undefined {
@@ -144,12 +155,4 @@ function firstIssue({ issues }: z.ZodError): string {
   const [issue] = issues
   const place = issue?.path.map(String).join('.') ?? ''
   return `${place === '' ? 'the text' : place} is not allowed`
-}
-
-function jsonOf(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined
-  }
 }

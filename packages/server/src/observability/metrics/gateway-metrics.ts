@@ -92,6 +92,16 @@ export class GatewayMetrics {
     help: 'Connections that were closed before they carried a request.',
     labels: ['reason'],
   })
+  readonly #errors: Counter
+
+  /** `errors` counts failures that should not happen, of all doors. */
+  constructor(errors: Counter) {
+    this.#errors = errors
+  }
+
+  failed(): void {
+    this.#errors.value += 1
+  }
 
   routeOf(name: string): RouteMetrics {
     return new RouteMetrics((code) => this.#requests.of(name, code), this.#times.of(name))

@@ -22,7 +22,6 @@ const attemptResults = ['done', 'refused', 'conflict', 'denied'] as const
 
 export class ServiceMetrics {
   readonly decisions = new DecisionMetrics()
-  readonly gateway = new GatewayMetrics()
   readonly idempotency = new IdempotencyMetrics()
   /** Its meter is that of the store. */
   readonly store: LimiterMetrics = limiterMetrics()
@@ -44,6 +43,7 @@ export class ServiceMetrics {
     name: 'tidegate_errors_total',
     help: 'Failures that should not happen.',
   })
+  readonly gateway = new GatewayMetrics(this.#errors.of())
   readonly #connections = counterFamily({
     name: 'tidegate_store_connection_errors_total',
     help: 'Connections to the store that failed.',
@@ -65,7 +65,7 @@ export class ServiceMetrics {
     // Alerts need a series from the beginning, because an increase is a difference.
     for (const result of ['applied', 'refused']) this.#loads.of(result)
     for (const result of attemptResults) this.#attempts.of(result)
-    for (const family of [this.#errors, this.#connections, this.#disconnects]) family.of()
+    for (const family of [this.#shadows, this.#connections, this.#disconnects]) family.of()
   }
 
   /** Adds families that are read when a page is made. */
