@@ -47,6 +47,22 @@ describe('deadlines', () => {
     expect(names(told)).toBe('a b c')
   })
 
+  it('of half a minute are on time, and keep a process for a second at most', () => {
+    const told: string[] = []
+    const deadlines = new Deadlines(30_000)
+    deadlines.add(timed('late', told))
+    vi.advanceTimersByTime(29_999)
+    expect(names(told)).toBe('')
+    vi.advanceTimersByTime(1)
+    vi.advanceTimersByTime(1)
+    expect(names(told)).toBe('late')
+    const removed = timed('removed', told)
+    deadlines.add(removed)
+    deadlines.remove(removed)
+    vi.advanceTimersByTime(1_000)
+    expect(vi.getTimerCount()).toBe(0)
+  })
+
   it.each([
     ['the first', [0], 'b c d'],
     ['one in the middle', [2], 'a b d'],

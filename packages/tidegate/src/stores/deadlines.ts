@@ -51,6 +51,9 @@ const BUSY_SHARE_MIN = 0.5
 /** The shortest that a timer can be. */
 const DELAY_MS_MIN = 1
 
+/** The longest, because a timer delays the exit of a process also if nothing is left to wait for. */
+const DELAY_MS_MAX = 1_000
+
 export class Deadlines {
   readonly #length: () => number
   #first: Timed | undefined
@@ -94,9 +97,10 @@ export class Deadlines {
     timed.after = undefined
   }
 
-  /** Starts the timer, which checks the first entry when it is over. */
-  #arm(delayMs: number): void {
+  /** Starts the timer, which checks when it is over if the first entry is due. */
+  #arm(wantedMs: number): void {
     this.#isArmed = true
+    const delayMs = Math.min(wantedMs, DELAY_MS_MAX)
     const armedMs = steadyClock.now()
     this.#takeSample(armedMs)
     const { atMs, idleMs: idleBeforeMs } = this.#sample
