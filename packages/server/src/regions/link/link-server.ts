@@ -5,13 +5,8 @@
  */
 
 import { once } from 'node:events'
-import {
-  createSecureServer,
-  type Http2SecureServer,
-  type ServerHttp2Session,
-  type ServerHttp2Stream,
-} from 'node:http2'
-import type { AddressInfo } from 'node:net'
+import { createSecureServer, type Http2SecureServer, type ServerHttp2Stream } from 'node:http2'
+import type { AddressInfo, Socket } from 'node:net'
 import type { TLSSocket } from 'node:tls'
 import { alternativeNames } from '../../config/alternative-names.ts'
 import { bearerCheck } from '../../http-api/bearer-token.ts'
@@ -58,12 +53,14 @@ const STREAMS_MAX = 128
 const RECEIVE_MS_MAX = 5_000
 
 export async function startLinkServer(options: LinkServerOptions): Promise<LinkServer> {
-  const sessions = new Set<ServerHttp2Session>()
+  const sockets = new Set<Socket>()
   const server = createServer(options)
   const isAuthorized = options.token === undefined ? () => true : bearerCheck(options.token)
+  server.on('connection', (socket: Socket) => {
+    sockets.add(socket)
+    socket.once('close', () => sockets.delete(socket))
+  })
   server.on('session', (session) => {
-    sessions.add(session)
-    session.once('close', () => sessions.delete(session))
     session.on('error', () => session.destroy())
   })
   server.on('sessionError', () => undefined)
@@ -84,7 +81,9 @@ export async function startLinkServer(options: LinkServerOptions): Promise<LinkS
     async close() {
       const closed = once(server, 'close')
       server.close()
-      for (const session of sessions) session.destroy()
+      // Also those whose handshake has begun, for which the server would wait: two regions that
+      // stop at the same time would wait for each other.
+      for (const socket of sockets) socket.destroy()
       await closed
     },
   }
