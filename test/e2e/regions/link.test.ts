@@ -1,6 +1,8 @@
 /** Which messages a region answers: names, tokens, lists and types of other regions. */
 
+import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
+import { connect } from 'node:net'
 import { fixedWindow, memoryStore } from 'tidegate'
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import { frameTypes } from '../../../packages/server/src/regions/link/frames.ts'
@@ -107,6 +109,34 @@ test('a region with its certificate is answered, over one connection', async () 
   // A ping, and one message for all calls of a turn.
   expect(client.state().messages).toBeLessThanOrEqual(3)
   expect(Math.abs(client.state().clockOffsetMs ?? Infinity)).toBeLessThan(1_000)
+})
+
+test('calls of a process that has just started wait for its first connection', async () => {
+  const client = call(await listen())
+  expect(client.isUp).toBe(false)
+  await expect(client.request(frameTypes.store, quota('quota'))).resolves.toBeDefined()
+})
+
+test('calls are refused at once after the first connection has failed', async () => {
+  const eu = await listen()
+  await eu.server.close()
+  const client = call(eu)
+  const early = client.request(frameTypes.store, quota('quota'))
+  await expect(early).rejects.toThrow('cannot be reached')
+  await expect(client.request(frameTypes.store, quota('quota'))).rejects.toThrow('ECONNREFUSED')
+})
+
+test('a listener closes while the handshake of a connection has only begun', async () => {
+  const eu = await listen()
+  const socket = connect(eu.server.port, LOOPBACK)
+  onTestFinished(() => {
+    socket.destroy()
+  })
+  socket.on('error', () => undefined)
+  await once(socket, 'connect')
+  const ended = once(socket, 'close')
+  await eu.server.close()
+  await ended
 })
 
 test.each([
