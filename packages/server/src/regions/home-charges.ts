@@ -87,9 +87,9 @@ export class HomeCharges {
 
   /** Decides without leased units, after `fromPool`. */
   async decide(place: HomePlace, cost: number): Promise<Decided> {
-    if (place.peer === undefined) return this.#atHome(place, cost)
     const remembered = this.#denials.find(place.label, cost, this.#time.now())
     if (remembered !== undefined) return { decision: remembered, by: 'cache' }
+    if (place.peer === undefined) return this.#atHome(place, cost)
     const own = await this.#reserve(place, cost)
     if (own?.allowed === true) return { decision: own, by: 'reserve' }
     const leased = await this.#awaitPool(place, cost)
@@ -141,7 +141,11 @@ export class HomeCharges {
     if (decision.allowed || decision.degraded !== null) return { decision, by: 'home' }
     const own = await this.#reserve(place, cost)
     if (own?.allowed === true) return { decision: own, by: 'reserve' }
-    return { decision: sooner(decision, own), by: 'home' }
+    const denial = sooner(decision, own)
+    // With `escrow`, blocks come back at any time, and the front of the store notices it.
+    const isRemembered = place.region.mode === 'home'
+    if (isRemembered) this.#denials.add(place.label, cost, denial, this.#time.now())
+    return { decision: denial, by: 'home' }
   }
 
   async #reserve(place: HomePlace, cost: number): Promise<Decision | undefined> {
