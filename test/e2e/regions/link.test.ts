@@ -48,6 +48,10 @@ function topologyOf(self: string, port: number, shares = { eu: 1, us: 1 }) {
   return createTopology(self, { list: Object.fromEntries(list) })
 }
 
+/** Regions that eu has forgotten, and the ports of listeners that clients were told so by. */
+const forgotten = new Set<string>()
+const forgetful: number[] = []
+
 interface Listening {
   readonly server: LinkServer
   readonly refused: RefusedReason[]
@@ -66,6 +70,7 @@ async function listen(token?: string): Promise<Listening> {
     tls: tlsOf('eu'),
     token,
     handlers: new Map([[frameTypes.store, service]]),
+    isForgotten: (region) => forgotten.has(region),
     onRefused: (reason) => refused.push(reason),
   })
   onTestFinished(() => server.close())
@@ -90,6 +95,7 @@ function call({ server }: Listening, caller: Caller = {}): LinkClient {
     token,
     deadlineMs: 5_000,
     onChange: () => undefined,
+    onForgotten: () => forgetful.push(server.port),
   })
   onTestFinished(() => client.close())
   return client
@@ -148,6 +154,15 @@ test.each([
   await until('it is refused', () => eu.refused.includes(reason))
   await until('it knows why', () => client.state().problem?.includes(problem) === true)
   await expect(client.request(frameTypes.store, quota('quota'))).rejects.toThrow(problem)
+})
+
+test('a region that was forgotten is refused, and learns it', async () => {
+  forgotten.add('us')
+  onTestFinished(() => forgotten.clear())
+  const eu = await listen()
+  const client = call(eu)
+  await until('it is told so', () => forgetful.includes(eu.server.port))
+  await expect(client.request(frameTypes.store, quota('quota'))).rejects.toThrow('has forgotten')
 })
 
 test('a listener with the certificate of another region is not used', async () => {

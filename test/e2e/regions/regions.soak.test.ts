@@ -20,6 +20,9 @@ import {
 import { until } from '../../support/servers/until.ts'
 
 const LIMIT = 300
+
+/** A limit of a short window, so that the keys of a lost region have another home soon. */
+const SHORT_LIMIT = 20
 // A store that is too slow on a busy machine must not admit anything.
 const quota = { algorithm: 'fixedWindow', limit: LIMIT, per: 'month', onStoreError: 'closed' }
 const strict = ['partition', 'home', 'escrow'] as const
@@ -28,6 +31,7 @@ const limits = [
   ...strict.map((mode) => ({ ...quota, name: mode, regions: { mode } })),
   { ...quota, name: 'escrow-all', regions: { mode: 'escrow', reserve: 0 } },
   { ...quota, name: 'shared', regions: { mode: 'shared' } },
+  { ...quota, name: 'short', limit: SHORT_LIMIT, per: '2s', regions: { mode: 'home', reserve: 0 } },
   { ...quota, name: 'warm', limit: 6_000, per: '1h', regions: { mode: 'escrow' } },
 ]
 
@@ -214,6 +218,35 @@ test('shared: a region alone gets nine tenths, and the others nothing of them', 
   })
   console.info(`shared: a region alone, then all: ${alone} of ${LIMIT}`)
   expect(alone).toBeLessThanOrEqual(SHARED_MOST)
+})
+
+test('keys of a lost region have another home after it is forgotten', async () => {
+  const keys = Array.from({ length: 8 }, (_, at) => `lost ${at}`)
+  expect(await gateways.eu.forget('us')).toBe(409)
+  await gateways.us.kill()
+  const others = [gateways.ap, gateways.eu]
+  await until('the others know that it is gone', async () => {
+    const states = await Promise.all(others.map((one) => one.isConnected()))
+    return !states.some(Boolean)
+  })
+  const admits = async (key: string) => (await gateways.eu.ask('short', key)).status === 200
+  // Its keys are denied, and those of other regions are not.
+  const ofLost: string[] = []
+  for (const key of keys) if (!(await admits(key))) ofLost.push(key)
+  const statuses = await Promise.all(others.map((one) => one.forget('us')))
+  expect(statuses).toEqual([200, 200])
+  await until('every key has a home', async () => {
+    return (await Promise.all(ofLost.map(admits))).every(Boolean)
+  })
+  // Both regions count at the same home: together they have the limit in every window.
+  const [key = keys[0] as string] = ofLost
+  const { total } = await load('short', key, {
+    ...{ regions: ['ap', 'eu'], perSecond: 30, forMs: 3_500 },
+  })
+  console.info(`home: ${ofLost.length} of ${keys.length} keys were lost; then ${total} in 3.5 s`)
+  expect(total).toBeGreaterThan(0)
+  // Requests that wait on a busy machine can reach another window or two.
+  expect(total).toBeLessThanOrEqual(5 * SHORT_LIMIT)
 })
 
 /** Runs all of them at the same time: they have different counters. */

@@ -35,6 +35,8 @@ export interface LinkClientOptions {
   readonly token: string | undefined
   readonly deadlineMs: number
   onChange(isUp: boolean, problem: string | undefined): void
+  /** The other region refuses this one, because operators have given it up. */
+  onForgotten(): void
 }
 
 export interface PeerState {
@@ -326,7 +328,10 @@ export class LinkClient {
 
   /** Counts silence; a refusal keeps the region cut off until a ping is answered. */
   #note(error: unknown): void {
-    if (error instanceof RefusedMessage) this.#setUp(false, error.message)
+    if (error instanceof RefusedMessage) {
+      this.#setUp(false, error.message)
+      if (error.isForgotten) this.#options.onForgotten()
+    }
     if (!(error instanceof TidegateError) || error.code !== 'store-timeout') return
     this.#unanswered++
     if (this.#unanswered >= UNANSWERED_MAX) this.#setUp(false, 'it does not answer')

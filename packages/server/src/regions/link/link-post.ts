@@ -10,7 +10,15 @@ import { TidegateError } from 'tidegate'
 import { MESSAGE_BYTES_MAX } from './frames.ts'
 
 /** The region has answered, but not with the frames. */
-export class RefusedMessage extends Error {}
+export class RefusedMessage extends Error {
+  /** True if operators have given up the region of this process. */
+  readonly isForgotten: boolean
+
+  constructor(status: number) {
+    super(refusals[status] ?? `it answers with status ${status}`)
+    this.isForgotten = status === FORGOTTEN_STATUS
+  }
+}
 
 export interface PostOptions {
   readonly deadlineMs: number
@@ -18,10 +26,13 @@ export interface PostOptions {
   readonly onLate: (bytes: Buffer) => void
 }
 
+export const FORGOTTEN_STATUS = 410
+
 const refusals: Readonly<Record<number, string>> = {
   401: 'it refuses the token',
   403: 'it refuses the name of this region',
   409: 'its list of regions and shares is another one',
+  [FORGOTTEN_STATUS]: 'it has forgotten this region',
 }
 
 /** A peer sends at most as many bytes as it was asked for. */
@@ -67,7 +78,7 @@ export function post(
         if (deadline.isOver) onLate(Buffer.concat(chunks))
         else resolve(Buffer.concat(chunks))
       } else if (status === 0) reject(new Error('the connection broke before the answer'))
-      else reject(new RefusedMessage(refusals[status] ?? `it answers with status ${status}`))
+      else reject(new RefusedMessage(status))
     })
     stream.end(message)
   })

@@ -20,6 +20,7 @@ import {
   frameTypes,
   MESSAGE_BYTES_MAX,
 } from './frames.ts'
+import { FORGOTTEN_STATUS } from './link-post.ts'
 
 /** Answers a frame. A rejection is answered as a failure, without its text. */
 export type FrameHandler = (from: string, body: Uint8Array) => Promise<Uint8Array>
@@ -31,6 +32,8 @@ export interface LinkServerOptions {
   readonly tls: { readonly cert: Buffer; readonly key: Buffer; readonly ca: Buffer }
   readonly token: string | undefined
   readonly handlers: ReadonlyMap<number, FrameHandler>
+  /** Whether operators have given a region up, so that its messages are refused. */
+  isForgotten(region: string): boolean
   onRefused(reason: RefusedReason): void
 }
 
@@ -122,13 +125,17 @@ async function receive(stream: ServerHttp2Stream, options: LinkServerOptions): P
 async function answer(
   stream: ServerHttp2Stream,
   bytes: Buffer,
-  { topology, token, handlers, onRefused }: LinkServerOptions,
+  { topology, token, handlers, isForgotten, onRefused }: LinkServerOptions,
 ): Promise<void> {
   const { header, frames } = decodeMessage(bytes)
   const isPeer = topology.peers.includes(header.from)
   if (!isPeer || (token === undefined && !isCertified(stream, header.from))) {
     onRefused('identity')
     return respond(stream, 403)
+  }
+  if (isForgotten(header.from)) {
+    onRefused('identity')
+    return respond(stream, FORGOTTEN_STATUS)
   }
   if (!header.fingerprint.equals(topology.fingerprint)) {
     onRefused('fingerprint')
