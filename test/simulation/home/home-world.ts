@@ -251,7 +251,7 @@ export class HomeWorld {
     this.#startNodes(region)
   }
 
-  /** The processes of a region end for good; operators tell the others, who wait as they must. */
+  /** The processes of a region end for good, and operators tell the other regions. */
   #forget(lost: HomeRegion, delaysMs: readonly number[]): void {
     const atMs = this.timeline.nowMs
     lost.downUntilMs = Infinity
