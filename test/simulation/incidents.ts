@@ -26,6 +26,8 @@ export type Incident = { readonly atMs: number } & (
     }
   | { readonly kind: 'twoExchangers'; readonly region: number; readonly forMs: number }
   | { readonly kind: 'epoch'; readonly bases: readonly number[] }
+  /** A region is gone for good, and operators tell the others, each a moment later. */
+  | { readonly kind: 'forget'; readonly region: number; readonly delaysMs: readonly number[] }
 )
 
 export interface IncidentOptions {

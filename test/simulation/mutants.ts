@@ -113,6 +113,24 @@ export const mutants: readonly Mutant[] = [
     changes: [['elapsedMs > MESSAGE_MS_MAX', 'elapsedMs > -Infinity']],
   },
   {
+    name: 'units are given back although leases hide the end of the window',
+    simulation: 'escrow',
+    file: `${server}/peer/give-back.ts`,
+    changes: [['if (resetAfterMs > lastsMs(limit)) return false', '']],
+  },
+  {
+    name: 'a block is spent after its home has charged it',
+    simulation: 'escrow',
+    file: `${server}/escrow/escrow-pool.ts`,
+    changes: [['const SPEND_MS_MAX = 8_000', 'const SPEND_MS_MAX = 30_000']],
+  },
+  {
+    name: 'keys of a forgotten region have another home in the same window',
+    simulation: 'home',
+    file: `${server}/forgotten-regions.ts`,
+    changes: [['sinceMs > lastsMs(limit) + SETTLED_MS', 'sinceMs > SETTLED_MS']],
+  },
+  {
     name: 'a home gives the reserves away as well',
     simulation: 'home',
     file: `${server}/region-limits.ts`,

@@ -202,14 +202,14 @@ function isKnownToAll(world: SharedWorld): boolean {
 }
 
 const DECISION_KEYS = 100_000
-const DECISIONS_PER_STEP = 30
 const DECISIONS_MS = 10_000
 
 /** The limit of a customer, so that many keys are exchanged: from 9 units on. */
 const SMALL_LIMIT = 100
 
-/** 3,000 decisions per second and region, with keys by Zipf's law. */
-function bytesPerDecision(): string[][] {
+/** Many decisions per second and region, with keys by Zipf's law. */
+function bytesPerDecision(perSecond: number): string[][] {
+  const perStep = (perSecond * STEP_MS) / 1_000
   const world = worldOf({ ...usual, keys: DECISION_KEYS, limit: SMALL_LIMIT })
   world.start(DECISIONS_MS)
   const ends: number[] = []
@@ -217,7 +217,7 @@ function bytesPerDecision(): string[][] {
   const random = forkedRandom(1, 'zipf')
   for (let region = 0; region < REGIONS; region++) {
     world.timeline.every(STEP_MS, 0, DECISIONS_MS, () => {
-      for (let count = 0; count < DECISIONS_PER_STEP; count++) {
+      for (let count = 0; count < perStep; count++) {
         const point = (random.below(2 ** 30) / 2 ** 30) * (ends.at(-1) ?? 1)
         world.demand(region, keyOf(firstAbove(ends, point)), 1)
       }
@@ -225,7 +225,8 @@ function bytesPerDecision(): string[][] {
   }
   world.timeline.runUntil(DECISIONS_MS)
   const bytes = (world.network.bytes / world.asked).toFixed(2)
-  return [['bytes per decision, limit 100, 3,000/s and region, 100,000 keys by Zipf 1.1', bytes]]
+  const rate = `${perSecond.toLocaleString('en')}/s and region`
+  return [[`bytes per decision, limit 100, ${rate}, 100,000 keys by Zipf 1.1`, bytes]]
 }
 
 function firstAbove(ends: readonly number[], point: number): number {
@@ -241,7 +242,13 @@ function firstAbove(ends: readonly number[], point: number): number {
 function sharedTable(): string[] {
   return table(
     ['three regions, 90 ms round trip, exchange every 200 ms, window of 60 s', 'measured'],
-    [...loneRegion(), ...allHammering(), ...deadRegion(), ...converge(), ...bytesPerDecision()],
+    [
+      ...loneRegion(),
+      ...allHammering(),
+      ...deadRegion(),
+      ...converge(),
+      ...[3_000, 10_000].flatMap(bytesPerDecision),
+    ],
   )
 }
 

@@ -146,6 +146,8 @@ describe.skipIf(isEtcdMissing())('the admin API of a fleet', () => {
     // Those that remove come last in their part of the table, and the canary ends twice.
     const failed: string[] = []
     for (const { method, path } of routeTable) {
+      // These need other regions: test/e2e/regions/forget.test.ts.
+      if (path.startsWith('/v1/regions/')) continue
       const name = `${method} ${path}`
       const query = path === '/v1/policy/diff' ? '?from=1&to=2' : ''
       const asked = bodies[name] ?? (method === 'GET' ? {} : { body: { why } })

@@ -180,6 +180,7 @@ const tableRow = new RegExp(
 /** A policy without regions has no metrics of them. */
 const someRegions: RegionsState = {
   self: 'eu',
+  forgotten: [],
   peers: [
     {
       ...{ region: 'us', isUp: true, problem: undefined, roundTripMs: 90, clockOffsetMs: 1 },

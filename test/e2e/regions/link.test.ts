@@ -1,6 +1,8 @@
 /** Which messages a region answers: names, tokens, lists and types of other regions. */
 
+import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
+import { connect } from 'node:net'
 import { fixedWindow, memoryStore } from 'tidegate'
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import { frameTypes } from '../../../packages/server/src/regions/link/frames.ts'
@@ -46,6 +48,10 @@ function topologyOf(self: string, port: number, shares = { eu: 1, us: 1 }) {
   return createTopology(self, { list: Object.fromEntries(list) })
 }
 
+/** Regions that eu has forgotten, and the ports of listeners that clients were told so by. */
+const forgotten = new Set<string>()
+const forgetful: number[] = []
+
 interface Listening {
   readonly server: LinkServer
   readonly refused: RefusedReason[]
@@ -64,6 +70,7 @@ async function listen(token?: string): Promise<Listening> {
     tls: tlsOf('eu'),
     token,
     handlers: new Map([[frameTypes.store, service]]),
+    isForgotten: (region) => forgotten.has(region),
     onRefused: (reason) => refused.push(reason),
   })
   onTestFinished(() => server.close())
@@ -88,6 +95,7 @@ function call({ server }: Listening, caller: Caller = {}): LinkClient {
     token,
     deadlineMs: 5_000,
     onChange: () => undefined,
+    onForgotten: () => forgetful.push(server.port),
   })
   onTestFinished(() => client.close())
   return client
@@ -109,6 +117,34 @@ test('a region with its certificate is answered, over one connection', async () 
   expect(Math.abs(client.state().clockOffsetMs ?? Infinity)).toBeLessThan(1_000)
 })
 
+test('calls of a process that has just started wait for its first connection', async () => {
+  const client = call(await listen())
+  expect(client.isUp).toBe(false)
+  await expect(client.request(frameTypes.store, quota('quota'))).resolves.toBeDefined()
+})
+
+test('calls are refused at once after the first connection has failed', async () => {
+  const eu = await listen()
+  await eu.server.close()
+  const client = call(eu)
+  const early = client.request(frameTypes.store, quota('quota'))
+  await expect(early).rejects.toThrow('cannot be reached')
+  await expect(client.request(frameTypes.store, quota('quota'))).rejects.toThrow('ECONNREFUSED')
+})
+
+test('a listener closes while the handshake of a connection has only begun', async () => {
+  const eu = await listen()
+  const socket = connect(eu.server.port, LOOPBACK)
+  onTestFinished(() => {
+    socket.destroy()
+  })
+  socket.on('error', () => undefined)
+  await once(socket, 'connect')
+  const ended = once(socket, 'close')
+  await eu.server.close()
+  await ended
+})
+
 test.each([
   ['the certificate of another region', { certificate: 'sa' }, 'identity', 'the name of this'],
   ['another list of shares', { shares: { eu: 1, us: 2 } }, 'fingerprint', 'its list of regions'],
@@ -118,6 +154,15 @@ test.each([
   await until('it is refused', () => eu.refused.includes(reason))
   await until('it knows why', () => client.state().problem?.includes(problem) === true)
   await expect(client.request(frameTypes.store, quota('quota'))).rejects.toThrow(problem)
+})
+
+test('a region that was forgotten is refused, and learns it', async () => {
+  forgotten.add('us')
+  onTestFinished(() => forgotten.clear())
+  const eu = await listen()
+  const client = call(eu)
+  await until('it is told so', () => forgetful.includes(eu.server.port))
+  await expect(client.request(frameTypes.store, quota('quota'))).rejects.toThrow('has forgotten')
 })
 
 test('a listener with the certificate of another region is not used', async () => {

@@ -20,14 +20,18 @@ import {
 import { until } from '../../support/servers/until.ts'
 
 const LIMIT = 300
-const quota = { algorithm: 'fixedWindow', limit: LIMIT, per: 'month' }
+
+/** A limit of a short window, so that the keys of a lost region have another home soon. */
+const SHORT_LIMIT = 20
+// A store that is too slow on a busy machine must not admit anything.
+const quota = { algorithm: 'fixedWindow', limit: LIMIT, per: 'month', onStoreError: 'closed' }
 const strict = ['partition', 'home', 'escrow'] as const
 
 const limits = [
   ...strict.map((mode) => ({ ...quota, name: mode, regions: { mode } })),
   { ...quota, name: 'escrow-all', regions: { mode: 'escrow', reserve: 0 } },
-  // A store that is too slow on a busy machine must not admit anything.
-  { ...quota, name: 'shared', onStoreError: 'closed', regions: { mode: 'shared' } },
+  { ...quota, name: 'shared', regions: { mode: 'shared' } },
+  { ...quota, name: 'short', limit: SHORT_LIMIT, per: '2s', regions: { mode: 'home', reserve: 0 } },
   { ...quota, name: 'warm', limit: 6_000, per: '1h', regions: { mode: 'escrow' } },
 ]
 
@@ -37,7 +41,7 @@ let gateways: Readonly<Record<RegionName, RegionGateway>>
 
 beforeAll(async () => {
   // Long, because a busy machine must not look like a region that is cut off.
-  world = await startRegionWorld({ deadline: '1s' })
+  world = await startRegionWorld({ deadline: '5s' })
   backend = await startBackend()
   const started = await Promise.all(
     regionNames.map((name) => startRegionGateway(world, name, backend, limits)),
@@ -69,11 +73,13 @@ interface Load {
 async function load(name: string, key: string, { regions = regionNames, perSecond, forMs }: Load) {
   const admitted = new Map<RegionName, number>(regionNames.map((region) => [region, 0]))
   const tookMs: number[] = []
+  let refused = 0
   const asked: Promise<void>[] = []
   const ask = async (region: RegionName) => {
     const { status, tookMs: took } = await gateways[region].ask(name, key)
     tookMs.push(took)
     if (status === 200) admitted.set(region, (admitted.get(region) ?? 0) + 1)
+    else if (status !== 429) refused++
   }
   const startMs = performance.now()
   for (let sent = 0; performance.now() - startMs < forMs; ) {
@@ -85,16 +91,23 @@ async function load(name: string, key: string, { regions = regionNames, perSecon
   const total = [...admitted.values()].reduce((sum, one) => sum + one, 0)
   tookMs.sort((one, other) => one - other)
   const at = (part: number) => tookMs[Math.floor(tookMs.length * part)] ?? 0
-  return { admitted, total, p50: at(0.5), p99: at(0.99), calls: tookMs.length }
+  return { admitted, total, refused, p50: at(0.5), p99: at(0.99), calls: tookMs.length }
 }
+
+/**
+ * Parts of the limit that a burst gets. A lease at the home of an `escrow` key whose process stalls
+ * for 2 s is charged whole.
+ */
+const least = { partition: 1, home: 0.99, escrow: 0.9 }
 
 test('a burst of ten times the limit in all regions gets the limit', async () => {
   await each(strict, async (mode) => {
-    const { total } = await load(mode, 'burst', { perSecond: 200, forMs: 5_000 })
-    console.info(`${mode}: burst in all regions: ${total} of ${LIMIT}`)
+    const { total, refused } = await load(mode, 'burst', { perSecond: 200, forMs: 5_000 })
+    const unsure = refused + (await cutOffs(mode))
+    console.info(`${mode}: burst in all regions: ${total} of ${LIMIT}, ${unsure} not sure`)
     expect(total).toBeLessThanOrEqual(LIMIT)
-    // A charge whose answer comes too late on a busy machine stays charged, and admits nothing.
-    expect(total).toBeGreaterThanOrEqual(0.9 * LIMIT)
+    // On a machine that stalls, a store or a home may charge a unit and answer too late.
+    expect(total + unsure).toBeGreaterThanOrEqual(least[mode] * LIMIT)
   })
 })
 
@@ -144,7 +157,7 @@ test('escrow decides about keys in use without the link', async () => {
     keys.map((key) => load('warm', key, { perSecond: 20, forMs: 6_000 })),
   )
   const calls = runs.reduce((sum, one) => sum + one.calls, 0)
-  const counts = await Promise.all(Object.values(gateways).map(decisionsOf))
+  const counts = await Promise.all(Object.values(gateways).map((one) => decisionsOf(one, 'warm')))
   const of = (by: string) => counts.reduce((sum, one) => sum + (one.get(by) ?? 0), 0)
   const perCall = ((await world.bytes()) - bytes) / calls
   const p99 = Math.max(...runs.map((one) => one.p99))
@@ -207,15 +220,53 @@ test('shared: a region alone gets nine tenths, and the others nothing of them', 
   expect(alone).toBeLessThanOrEqual(SHARED_MOST)
 })
 
+test('keys of a lost region have another home after it is forgotten', async () => {
+  const keys = Array.from({ length: 8 }, (_, at) => `lost ${at}`)
+  expect(await gateways.eu.forget('us')).toBe(409)
+  await gateways.us.kill()
+  const others = [gateways.ap, gateways.eu]
+  await until('the others know that it is gone', async () => {
+    const states = await Promise.all(others.map((one) => one.isConnected()))
+    return !states.some(Boolean)
+  })
+  const admits = async (key: string) => (await gateways.eu.ask('short', key)).status === 200
+  // Its keys are denied, and those of other regions are not.
+  const ofLost: string[] = []
+  for (const key of keys) if (!(await admits(key))) ofLost.push(key)
+  const statuses = await Promise.all(others.map((one) => one.forget('us')))
+  expect(statuses).toEqual([200, 200])
+  await until('every key has a home', async () => {
+    return (await Promise.all(ofLost.map(admits))).every(Boolean)
+  })
+  // Both regions count at the same home: together they have the limit in every window.
+  const [key = keys[0] as string] = ofLost
+  const { total } = await load('short', key, {
+    ...{ regions: ['ap', 'eu'], perSecond: 30, forMs: 3_500 },
+  })
+  console.info(`home: ${ofLost.length} of ${keys.length} keys were lost; then ${total} in 3.5 s`)
+  expect(total).toBeGreaterThan(0)
+  // Requests that wait on a busy machine can reach another window or two.
+  expect(total).toBeLessThanOrEqual(5 * SHORT_LIMIT)
+})
+
 /** Runs all of them at the same time: they have different counters. */
 function each<T, U>(all: readonly T[], run: (one: T) => Promise<U>): Promise<U[]> {
   return Promise.all(all.map(run))
 }
 
-/** Decisions of the limit `warm` by how they were made. */
-async function decisionsOf(gateway: RegionGateway): Promise<ReadonlyMap<string, number>> {
-  const pattern =
-    /^tidegate_region_decisions_total\{limit="warm",mode="escrow",by="([\w-]+)"\} (\d+)/gm
+/** Decisions of all regions without the home of the key. */
+async function cutOffs(limit: string): Promise<number> {
+  const counts = await Promise.all(Object.values(gateways).map((one) => decisionsOf(one, limit)))
+  return counts.reduce((sum, one) => sum + (one.get('cut-off') ?? 0), 0)
+}
+
+/** Decisions of a limit by how they were made. */
+async function decisionsOf(
+  gateway: RegionGateway,
+  limit: string,
+): Promise<ReadonlyMap<string, number>> {
+  const labels = `limit="${limit}",mode="\\w+",by="([\\w-]+)"`
+  const pattern = new RegExp(`^tidegate_region_decisions_total\\{${labels}\\} (\\d+)`, 'gm')
   const found = (await gateway.metrics()).matchAll(pattern)
   return new Map(Array.from(found, ([, by = '', count]) => [by, Number(count)]))
 }

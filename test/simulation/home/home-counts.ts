@@ -1,7 +1,6 @@
 /** The referee of the modes `home` and `escrow`: not one unit beyond the limit. */
 
 import type { Counter, Limit } from 'tidegate'
-import { keyDigest } from '../../../packages/server/src/regions/topology.ts'
 import { windowAt } from '../../../packages/tidegate/src/algorithms/fixed-window.ts'
 import { capacityOf } from '../../../packages/tidegate/src/algorithms/limit.ts'
 import { Broken } from '../simulation.ts'
@@ -63,9 +62,11 @@ export class HomeCounts implements HomeReferee {
   #countCell(label: string, counter: Counter, units: number, askedMs: number): void {
     const { limit } = counter
     if (limit.algorithm !== 'fixedWindow') return
-    const { startMs } = windowAt(this.#homeMs(counter, this.#nowMs()), limit)
-    if (windowAt(this.#homeMs(counter, askedMs), limit).startMs !== startMs) return
-    const cell = `${label} ${startMs}`
+    const home = this.#world?.homeOf(counter)
+    const startOf = (trueMs: number) => windowAt(home?.clock.storeMsAt(trueMs) ?? 0, limit).startMs
+    const startMs = startOf(this.#nowMs())
+    if (startOf(askedMs) !== startMs) return
+    const cell = `${label} ${home?.index} ${startMs}`
     const sum = (this.#cells.get(cell) ?? 0) + units
     this.#cells.set(cell, sum)
     const allowed = limit.limit + this.#otherWindows(limit) + this.#allowanceOf(limit)
@@ -98,13 +99,6 @@ export class HomeCounts implements HomeReferee {
 
   #allowanceOf(limit: Limit): number {
     return this.#allowance * capacityOf(limit)
-  }
-
-  #homeMs({ name, key }: Counter, trueMs: number): number {
-    const [first] = this.#world?.regions ?? []
-    const home = first?.topology.homeOf(keyDigest(name, key))
-    const region = this.#world?.regions.find(({ topology }) => topology.self === home)
-    return region?.clock.storeMsAt(trueMs) ?? 0
   }
 
   #nowMs(): number {

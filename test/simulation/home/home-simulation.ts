@@ -4,7 +4,7 @@ import { fixedWindow, type Limit, tokenBucket } from 'tidegate'
 import { ESCROW_UNITS_PER_REGION_MIN } from '../../../packages/server/src/policy/regions/region-parts.ts'
 import type { Random } from '../../e2e/rls/random.ts'
 import { between, chance, forkedRandom } from '../forked-random.ts'
-import { randomIncidents } from '../incidents.ts'
+import { type Incident, randomIncidents } from '../incidents.ts'
 import { Broken, type Plan, type Simulation, violationIn } from '../simulation.ts'
 import { HomeCounts } from './home-counts.ts'
 import { type HomeSetup, HomeWorld } from './home-world.ts'
@@ -22,6 +22,9 @@ const QUIET_MS = 12_000
 const DEMAND_MS_MAX = 5_000
 
 const HOUR_MS = 3_600_000
+
+/** Keys of a lost region have another home after a window and this time. */
+const MOVED_MS = 12_000
 
 /** A window with weeks before and after the run. */
 const YEAR = '365d'
@@ -80,8 +83,18 @@ function planOf(seed: number, mode: 'home' | 'escrow'): HomePlan {
     cutsMs: [300, 5_000, 12_000, 60_000],
   })
   if (chance(random, 0.1)) return edgePlan(random, setup)
+  if (mode === 'escrow' && chance(random, 0.02)) return stallPlan(random, setup)
+  const isLosing = trouble === 2 && regions > 2 && chance(random, 0.5)
+  if (isLosing) incidents.push(forgetting(random, regions, durationMs))
   const text = JSON.stringify(setup)
   return { seed, text, incidents, setup, trouble, durationMs }
+}
+
+/** In the first half, so that the keys of the region have another home before the end. */
+function forgetting(random: Random, regions: number, durationMs: number): Incident {
+  const delaysMs = Array.from({ length: regions }, () => random.pick([0, 50, 2_000]))
+  const at = { atMs: random.below(durationMs >> 1), region: random.below(regions) }
+  return { ...at, kind: 'forget', delaysMs }
 }
 
 /** Answers that are late at the end of a window, with clocks that agree: the limit is exact. */
@@ -94,11 +107,44 @@ function edgePlan(random: Random, setup: HomeSetup): HomePlan {
     link: { ...setup.link, delayMs: 45, jitterMs: 120, loss: 0 },
   }
   const atMs = perMs - between(random, 100, 400)
-  const incidents = Array.from({ length: edge.regions }, (_, region) => ({
-    ...({ kind: 'demand', atMs, region, key: 0, units: 2, everyMs: 5, forMs: 2_000 } as const),
-  }))
+  const demand = { kind: 'demand', atMs, key: 0, forMs: 2_000 } as const
+  // With `escrow`, small requests keep blocks open, and large ones are asked for one by one.
+  const large = setup.mode === 'escrow' ? [{ units: 20, everyMs: 25 }] : []
+  const incidents = Array.from({ length: edge.regions }, (_, region) =>
+    [{ units: 2, everyMs: 5 }, ...large].map((rate) => ({ ...demand, ...rate, region })),
+  ).flat()
   const { seed } = setup
   return { seed, text: JSON.stringify(edge), incidents, setup: edge, trouble: 1, durationMs: perMs }
+}
+
+/**
+ * A process stops for longer than the home keeps its blocks, and then continues with a request
+ * before anything else, in a window that the other regions use up.
+ */
+function stallPlan(random: Random, setup: HomeSetup): HomePlan {
+  const perMs = 4_000
+  const stall: HomeSetup = {
+    ...setup,
+    ...{ isOneWindow: false, limit: fixedWindow({ limit: 120, per: `${perMs}ms` }) },
+    ...{ second: undefined, keys: 1, nodes: 1, reserve: 0, offsetMsMax: 0, drift: 0 },
+    link: { ...setup.link, delayMs: 45, jitterMs: 0, loss: 0 },
+  }
+  const region = random.below(setup.regions)
+  const stopMs = between(random, 1_000, 1_500)
+  const forMs = 3 * perMs + random.below(1_000)
+  const demand = { kind: 'demand', key: 0 } as const
+  const incidents: Incident[] = [
+    { ...demand, region, atMs: 500, units: 1, everyMs: 20, forMs: 1_000 },
+    { kind: 'crash', region, atMs: stopMs, loses: 'nothing', forMs },
+    ...Array.from({ length: setup.regions }, (_, other) => {
+      const isStopped = other === region
+      const atMs = stopMs + forMs - (isStopped ? 0 : 1_000)
+      return { ...demand, atMs, region: other, units: 1, everyMs: 5, forMs: 3_000 }
+    }),
+  ]
+  const { seed } = setup
+  const durationMs = stopMs + forMs + perMs
+  return { seed, text: JSON.stringify(stall), incidents, setup: stall, trouble: 1, durationMs }
 }
 
 function limitOf(random: Random, units: number, perMs: number): Limit {
@@ -144,12 +190,13 @@ async function checkServes(world: HomeWorld): Promise<void> {
   const { limit, isOneWindow, second } = world.setup
   if (isOneWindow || second !== undefined || !isTimely(world.setup)) return
   const perMs = 'perMs' in limit ? limit.perMs : 30_000
+  const present = world.regions.filter(({ downUntilMs }) => downUntilMs < Infinity)
   // A counter from the future, before a clock stepped back, is found by the first request.
-  for (const { index } of world.regions) world.ask(index, 0, 1)
-  const askMs = world.timeline.nowMs + 2 * perMs
+  for (const { index } of present) world.ask(index, 0, 1)
+  const askMs = world.timeline.nowMs + 2 * perMs + MOVED_MS
   await world.runUntil(askMs)
-  const blocked = new Set(world.regions.map(({ index }) => index))
-  for (const { index } of world.regions) {
+  const blocked = new Set(present.map(({ index }) => index))
+  for (const { index } of present) {
     world.ask(index, 0, 1, (isAllowed) => {
       if (isAllowed) blocked.delete(index)
     })

@@ -71,6 +71,8 @@ export interface HomeRegion {
   readonly nodes: HomeNode[]
   store: MemoryStore
   downUntilMs: number
+  /** Regions that operators have given up here, and when. */
+  forgotten: readonly { readonly name: string; readonly atMs: number }[]
 }
 
 /** Requests at the same moment; each asks for a part of the units. */
@@ -106,7 +108,8 @@ export class HomeWorld {
       const topology = createTopology(nameOf(index), { list: listOf(setup.regions) })
       const limits = regionLimits({ limits: limitsOf(setup) as never }, topology)
       const store = memoryStore({ clock: clock.store })
-      return { index, clock, topology, limits, nodes: [], store, downUntilMs: 0 }
+      const state = { nodes: [], store, downUntilMs: 0, forgotten: [] }
+      return { index, clock, topology, limits, ...state }
     })
     for (const region of this.regions) this.#startNodes(region)
   }
@@ -229,6 +232,9 @@ export class HomeWorld {
       case 'crash':
         this.#crash(this.regions[incident.region] as HomeRegion, incident)
         break
+      case 'forget':
+        this.#forget(this.regions[incident.region] as HomeRegion, incident.delaysMs)
+        break
       case 'twoExchangers':
       case 'epoch':
         break
@@ -243,6 +249,34 @@ export class HomeWorld {
       this.#referee.lost(region.index)
     }
     this.#startNodes(region)
+  }
+
+  /** The processes of a region end for good, and operators tell the other regions. */
+  #forget(lost: HomeRegion, delaysMs: readonly number[]): void {
+    const atMs = this.timeline.nowMs
+    lost.downUntilMs = Infinity
+    this.#startNodes(lost)
+    for (const region of this.regions) {
+      if (region === lost) continue
+      this.timeline.after(delaysMs[region.index] ?? 0, () => {
+        region.forgotten = [...region.forgotten, { name: nameOf(lost.index), atMs }]
+        for (const node of region.nodes) this.#tellForgotten(region, node)
+      })
+    }
+  }
+
+  #tellForgotten({ forgotten }: HomeRegion, { store }: HomeNode): void {
+    const { nowMs } = this.timeline
+    store.forgotten.use(forgotten.map(({ name, atMs }) => ({ name, ageMs: nowMs - atMs })))
+  }
+
+  /** The home of a key by the first region that is up; for others, the key may be cut off. */
+  homeOf({ name, key, limit }: Counter): HomeRegion | undefined {
+    const { topology, nodes } = this.regions.find((one) => this.#isUp(one)) ?? {}
+    const forgotten = nodes?.[0]?.store.forgotten
+    const isLeftOut = (region: string) => forgotten?.isReplaced(region, limit) === true
+    const home = topology?.homeOf(keyDigest(name, key), isLeftOut)
+    return this.regions.find((one) => one.topology.self === home)
   }
 
   /** Replaces the processes of a region. */
@@ -261,6 +295,7 @@ export class HomeWorld {
       )
       const { topology, limits } = region
       node.store = new RegionStore(region.store, topology, peers, limits, time)
+      this.#tellForgotten(region, node)
       return node
     })
     region.nodes.splice(0, region.nodes.length, ...nodes)

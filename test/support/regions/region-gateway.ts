@@ -19,6 +19,8 @@ export interface RegionGateway {
   /** The page of metrics. */
   metrics(): Promise<string>
   isConnected(): Promise<boolean>
+  /** Gives up another region, as an operator does. Returns the status of the response. */
+  forget(region: string): Promise<number>
   /** Sends SIGKILL, and waits for the end of the process. */
   kill(): Promise<void>
   /** Starts it again on the same port. */
@@ -36,6 +38,8 @@ export interface Backend {
   readonly url: string
   stop(): void
 }
+
+const ADMIN_TOKEN = 'a-token-for-tests-of-lost-regions-0123'
 
 export async function startBackend(): Promise<Backend> {
   const server = createServer((_, response) => response.end())
@@ -61,7 +65,7 @@ export async function startRegionGateway(
   const policy = {
     ...world.sections(region),
     gateway: { listen: { host: LOOPBACK, port } },
-    admin: { listen: { port: adminPort } },
+    admin: { listen: { port: adminPort }, token: { env: 'ADMIN_TOKEN' } },
     upstreams: { backend: { targets: [backend.url] } },
     limits: limits.map((limit) => ({
       key: { header: 'x-key' },
@@ -86,6 +90,14 @@ export async function startRegionGateway(
       }
       return status.regions.peers.every(({ up }) => up)
     },
+    async forget(lost) {
+      const response = await fetch(`${admin}/v1/regions/forgotten`, {
+        method: 'PUT',
+        headers: { authorization: `Bearer ${ADMIN_TOKEN}`, 'content-type': 'application/json' },
+        body: JSON.stringify({ region: lost, why: 'a test' }),
+      })
+      return response.status
+    },
     async kill() {
       const ended = once(child, 'exit')
       child.kill('SIGKILL')
@@ -106,7 +118,8 @@ export async function startRegionGateway(
 
 async function spawned(file: string, port: number): Promise<ChildProcess> {
   const args = ['--disable-warning=ExperimentalWarning', programFile, 'gateway', '--config', file]
-  const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'pipe'] })
+  const env = { ...process.env, ADMIN_TOKEN }
+  const child = spawn(process.execPath, args, { env, stdio: ['ignore', 'pipe', 'pipe'] })
   let output = ''
   for (const stream of [child.stdout, child.stderr]) {
     stream.on('data', (part: Buffer) => {

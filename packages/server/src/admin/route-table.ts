@@ -9,6 +9,7 @@ import { counterRoutes } from './routes/counter-routes.ts'
 import { entryRoutes } from './routes/entry-routes.ts'
 import { keyRoutes } from './routes/key-routes.ts'
 import { policyRoutes } from './routes/policy-routes.ts'
+import { regionRoutes } from './routes/region-routes.ts'
 import { statusRoutes } from './routes/status-routes.ts'
 import { topRoutes } from './routes/top-routes.ts'
 
@@ -20,6 +21,7 @@ export const routeTable: readonly Route[] = [
   ...keyRoutes,
   ...topRoutes,
   ...entryRoutes,
+  ...regionRoutes,
   ...auditRoutes,
   ...accessRoutes,
   ...consoleRoutes,

@@ -11,6 +11,7 @@ import { AuditedChanges } from '../control/audit/audited-change.ts'
 import { EndedSessions } from '../control/ended-sessions.ts'
 import type { KeyValueStore, Snapshot } from '../control/key-value.ts'
 import { LIVE_PREFIX } from '../control/live/entries.ts'
+import { FORGOTTEN_PREFIX, forgottenIn } from '../control/live/forgotten-regions.ts'
 import { LiveSweeper } from '../control/live/live-sweeper.ts'
 import { LiveEntryReader } from '../control/live/read-live-entries.ts'
 import { openLocalKeyValue } from '../control/local-key-value.ts'
@@ -28,6 +29,8 @@ import { SettingError } from './environment.ts'
 export interface OperatedService {
   /** Replaces all live entries in one step. */
   useLive(entries: LiveEntries): void
+  /** Replaces the regions that are given up, with the time since then. */
+  forgetRegions?(regions: ReturnType<typeof forgottenIn>): void
   limits(): OperatedLimits
   /** The configuration in force: its version and problems of a refused one. */
   status(): object
@@ -66,7 +69,7 @@ export class ControlRoom {
   readonly #changes: AuditedChanges
   readonly #reader = new LiveEntryReader()
   readonly #sweeper: LiveSweeper
-  readonly #end: () => void
+  readonly #ends: readonly (() => void)[]
   readonly #first = Promise.withResolvers<void>()
   #problems: readonly string[] = []
   #counts = { overrides: 0, blocks: 0 }
@@ -89,7 +92,7 @@ export class ControlRoom {
     this.#ended = new EndedSessions(store)
     this.#sweeper = new LiveSweeper(this.#reader, this.#changes)
     this.#sweeper.start()
-    this.#end = store.follow(LIVE_PREFIX, {
+    const live = store.follow(LIVE_PREFIX, {
       onChange: (snapshot) => {
         this.#use(snapshot)
         this.#first.resolve()
@@ -97,6 +100,11 @@ export class ControlRoom {
       // The source of the policy reports the contact with the same store.
       onContact: () => undefined,
     })
+    const forgotten = store.follow(FORGOTTEN_PREFIX, {
+      onChange: (entries) => options.service.forgetRegions?.(forgottenIn(entries, Date.now())),
+      onContact: () => undefined,
+    })
+    this.#ends = [live, forgotten]
   }
 
   /** The place of operators' changes. */
@@ -134,7 +142,7 @@ export class ControlRoom {
   }
 
   async close(): Promise<void> {
-    this.#end()
+    for (const end of this.#ends) end()
     this.#sweeper.close()
     this.#tokens.close()
     this.#ended.close()

@@ -8,6 +8,7 @@
 
 import { type Charge, type Counter, chargeSingle, type Decision, type Store } from 'tidegate'
 import { EscrowPools, type KeyPool } from './escrow/escrow-pools.ts'
+import { ForgottenRegions } from './forgotten-regions.ts'
 import { cutOffName, reserveName } from './peer/counter-names.ts'
 import { canGiveBack } from './peer/give-back.ts'
 import type { Peer } from './peer/peer.ts'
@@ -40,6 +41,7 @@ const CUT_OFF_RETRY_MS = 1_000
 
 export class HomeCharges {
   readonly pools: EscrowPools
+  readonly forgotten: ForgottenRegions
   readonly #store: Store
   readonly #topology: Topology
   readonly #peers: ReadonlyMap<string, Peer>
@@ -56,6 +58,7 @@ export class HomeCharges {
     this.#topology = topology
     this.#peers = peers
     this.#time = time
+    this.forgotten = new ForgottenRegions(topology.self, time)
     this.pools = new EscrowPools(topology.names.length, time)
   }
 
@@ -64,7 +67,8 @@ export class HomeCharges {
     const parts = region.partsOf(limit)
     const reserve = parts.reserve && { name: reserveName(name), key: digest, limit: parts.reserve }
     const counter = { name, key: digest, limit: parts.home }
-    const peer = this.#peers.get(this.#topology.homeOf(digest))
+    const isLeftOut = (region: string) => this.forgotten.isReplaced(region, limit)
+    const peer = this.#peers.get(this.#topology.homeOf(digest, isLeftOut))
     return { region, parts, counter, reserve, peer, label: `${name}\0${digest}` }
   }
 
@@ -87,9 +91,9 @@ export class HomeCharges {
 
   /** Decides without leased units, after `fromPool`. */
   async decide(place: HomePlace, cost: number): Promise<Decided> {
-    if (place.peer === undefined) return this.#atHome(place, cost)
     const remembered = this.#denials.find(place.label, cost, this.#time.now())
     if (remembered !== undefined) return { decision: remembered, by: 'cache' }
+    if (place.peer === undefined) return this.#atHome(place, cost)
     const own = await this.#reserve(place, cost)
     if (own?.allowed === true) return { decision: own, by: 'reserve' }
     const leased = await this.#awaitPool(place, cost)
@@ -141,7 +145,11 @@ export class HomeCharges {
     if (decision.allowed || decision.degraded !== null) return { decision, by: 'home' }
     const own = await this.#reserve(place, cost)
     if (own?.allowed === true) return { decision: own, by: 'reserve' }
-    return { decision: sooner(decision, own), by: 'home' }
+    const denial = sooner(decision, own)
+    // With `escrow`, blocks come back at any time, and the front of the store notices it.
+    const isRemembered = place.region.mode === 'home'
+    if (isRemembered) this.#denials.add(place.label, cost, denial, this.#time.now())
+    return { decision: denial, by: 'home' }
   }
 
   async #reserve(place: HomePlace, cost: number): Promise<Decision | undefined> {

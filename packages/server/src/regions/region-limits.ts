@@ -88,7 +88,8 @@ function divide(
   const isEnough = limit.limit >= ESCROW_UNITS_PER_REGION_MIN * names.length
   return {
     share,
-    home,
+    // As for the calls of other regions: each is decided by the store, and none by a lease.
+    home: mode === 'home' ? { ...home, accuracy: 'exact' } : home,
     reserve: hasReserve ? reserve : undefined,
     isLeasable: mode === 'escrow' && isEnough,
     shared: mode === 'shared' ? sharedParts(limit, blind, topology) : undefined,

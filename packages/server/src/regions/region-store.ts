@@ -18,6 +18,7 @@ import type {
   StoreCapabilities,
 } from 'tidegate'
 import type { HeldUnits } from './escrow/escrow-pools.ts'
+import type { ForgottenRegions } from './forgotten-regions.ts'
 import { type Decided, HomeCharges, type HomePlace } from './home-charges.ts'
 import { canGiveBack } from './peer/give-back.ts'
 import type { Peer } from './peer/peer.ts'
@@ -63,6 +64,11 @@ export class RegionStore implements Store {
 
   counts(): readonly RegionCount[] {
     return this.#counts.read()
+  }
+
+  /** Regions that are lost for good, whose keys get another home. */
+  get forgotten(): ForgottenRegions {
+    return this.#homes.forgotten
   }
 
   /** Units of the mode `shared` that are to be reported. */
@@ -147,7 +153,8 @@ export class RegionStore implements Store {
       const place = this.#placeOf(counter)
       if (place !== undefined) this.#homes.pools.forget(place.label)
     }
-    const everywhere = [this.#store, ...[...this.#peers.values()].map(({ store }) => store)]
+    const peers = [...this.#peers.values()].filter(({ link }) => !this.forgotten.has(link.peer))
+    const everywhere = [this.#store, ...peers.map(({ store }) => store)]
     await Promise.all([
       ...[...stores].map(([store, parts]) => store.reset(parts.map(({ counter }) => counter))),
       ...(everywhereReset.length === 0

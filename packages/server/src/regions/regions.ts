@@ -9,6 +9,7 @@ import { readTlsFile } from '../config/tls-files.ts'
 import type { PolicyDocument } from '../policy/schema/policy-schema.ts'
 import type { RegionsSection } from '../policy/schema/regions/regions-section.ts'
 import type { HeldUnits } from './escrow/escrow-pools.ts'
+import type { ForgottenRegion } from './forgotten-regions.ts'
 import { frameTypes } from './link/frames.ts'
 import { LinkClient, type PeerState } from './link/link-client.ts'
 import {
@@ -40,6 +41,8 @@ export interface RegionsOptions {
 
 export interface RegionsState {
   readonly self: string
+  /** Regions that operators have given up. */
+  readonly forgotten: readonly string[]
   readonly peers: readonly PeerState[]
   readonly held: HeldUnits
   readonly counts: readonly RegionCount[]
@@ -78,6 +81,7 @@ export class Regions {
         ...{ topology: this.#topology, peer, ...this.#credentials(link) },
         deadlineMs: link?.deadline ?? 0,
         onChange: (isUp, problem) => options.onPeer(peer, isUp, problem),
+        onForgotten: () => this.store.forgotten.addSelf(),
       })
       this.#links.push(client)
       this.#peers.set(peer, { link: client, store: new PeerStore(client) })
@@ -114,6 +118,7 @@ export class Regions {
         [frameTypes.store, service],
         [frameTypes.shared, this.#exchange.handler],
       ]),
+      isForgotten: (region) => this.store.forgotten.has(region),
       onRefused: (reason) => {
         this.#refused[reason]++
       },
@@ -133,9 +138,19 @@ export class Regions {
     this.#exchange.use(this.#limits)
   }
 
+  /**
+   * Takes the regions that operators have given up, and that are in the list. Those of an earlier
+   * list are ignored.
+   */
+  forget(regions: readonly ForgottenRegion[]): void {
+    const { names } = this.#topology
+    this.store.forgotten.use(regions.filter(({ name }) => names.includes(name)))
+  }
+
   state(): RegionsState {
     return {
       self: this.#topology.self,
+      forgotten: this.store.forgotten.names,
       peers: this.#links.map((link) => link.state()),
       held: this.store.held(),
       counts: this.store.counts(),

@@ -21,8 +21,11 @@ export interface Topology {
    * answers no node with another one, because a key with two homes would have two counters.
    */
   readonly fingerprint: Buffer
-  /** The home of a key, by its digest of `keyDigest`. */
-  homeOf(digest: string): string
+  /**
+   * The home of a key, by its digest of `keyDigest`. Without some regions, it is the home that the
+   * key would have if the list did not have them.
+   */
+  homeOf(digest: string, isLeftOut?: (name: string) => boolean): string
 }
 
 const FINGERPRINT_BYTES = 8
@@ -43,13 +46,13 @@ export function createTopology(self: string, { list }: RegionsSection): Topology
     shares,
     sharesSum: weights.reduce((sum, weight) => sum + weight, 0),
     fingerprint: fingerprintOf(names, weights),
-    homeOf(digest) {
+    homeOf(digest, isLeftOut) {
       const ofKey = hashOf(digest)
       let best = 0
       let bestScore = -1
       for (let at = 0; at < names.length; at++) {
         const score = scoreOf(ofKey, seeds[at] as number, weights[at] as number)
-        if (score <= bestScore) continue
+        if (score <= bestScore || isLeftOut?.(names[at] as string) === true) continue
         best = at
         bestScore = score
       }

@@ -71,6 +71,15 @@ export const blockChange = z.strictObject({ entry: block, ...change })
 
 export const switchChange = z.strictObject({ entry: switchEntry, ...change })
 
+const forgottenRegion = z.strictObject({
+  region: z.string(),
+  by: z.string(),
+  at: isoTime,
+  why: z.string(),
+})
+
+export const forgottenChange = z.strictObject({ entry: forgottenRegion, ...change })
+
 export const removal = z.strictObject({ removed: z.literal(true), ...change })
 
 export const counterState = z.strictObject({

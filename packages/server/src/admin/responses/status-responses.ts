@@ -58,6 +58,7 @@ const regionsStatus = z.strictObject({
       clockOffsetMs: z.number().optional(),
     }),
   ),
+  forgotten: z.array(z.string()).optional().describe('Regions that operators have given up.'),
   leasedKeys: count.describe('Keys with units that are leased from other regions.'),
   leasedUnits: count,
   shared: z

@@ -16,6 +16,7 @@ export function operatedPolicy(
 ): OperatedService {
   return {
     useLive: (entries) => runtime.useLive(entries),
+    forgetRegions: (regions) => runtime.regions?.forget(regions),
     limits: () => new PolicyLimits(runtime.enforcer().rules(), runtime.store.store),
     status: () => runtime.status(),
     explain: (input, digest) => explainAsked(runtime, input, digest),

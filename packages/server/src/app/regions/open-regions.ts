@@ -46,7 +46,7 @@ export function openRegions(opened: OpenStore, parts: RegionParts): OpenRegions 
 }
 
 /** The document of `/status`. */
-export function regionsStatus({ self, peers, held, shared }: RegionsState): object {
+export function regionsStatus({ self, peers, held, shared, forgotten }: RegionsState): object {
   return {
     self,
     peers: peers.map(({ region, isUp, problem, roundTripMs, clockOffsetMs }) => ({
@@ -56,6 +56,7 @@ export function regionsStatus({ self, peers, held, shared }: RegionsState): obje
       ...(roundTripMs === undefined ? undefined : { roundTripMs: Math.round(roundTripMs) }),
       ...(clockOffsetMs === undefined ? undefined : { clockOffsetMs: Math.round(clockOffsetMs) }),
     })),
+    ...(forgotten.length === 0 ? undefined : { forgotten }),
     leasedKeys: held.keys,
     leasedUnits: held.units,
     ...(shared === undefined ? undefined : { shared }),

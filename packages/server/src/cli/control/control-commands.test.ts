@@ -113,6 +113,12 @@ describe('the commands', () => {
     expect(shown).toMatchObject({ code: 1, stderr: '' })
     expect(shown.stdout).toContain('eu: 0 units of 0 keys are leased from other regions\n')
     expect(shown.stdout).toContain('us: does not answer: ECONNREFUSED\n')
+    const forgotten = await tidegate('regions forget us --why gone')
+    expect(forgotten).toMatchObject({ code: 0, stderr: '' })
+    expect(forgotten.stdout).toContain('us: forgotten; its keys get another home')
+    const { stdout } = await tidegate('regions status')
+    expect(stdout).toContain('us: does not answer: ECONNREFUSED; it is forgotten\n')
+    expect((await tidegate('regions remember us --why back')).stderr).toContain('Remove it from')
   })
 
   test('show, refund and reset a counter', async () => {

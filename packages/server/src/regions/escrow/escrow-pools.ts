@@ -67,7 +67,9 @@ export class EscrowPools {
   /** The pool of a key; undefined if there are too many. */
   of(label: string, counter: Counter, peer: Peer): KeyPool | undefined {
     const known = this.#pools.get(label)
-    if (known !== undefined && known.counter.limit === counter.limit) return known
+    // The home of a key can move, when a region is forgotten.
+    const isSame = known?.counter.limit === counter.limit && known.peer === peer
+    if (known !== undefined && isSame) return known
     if (known !== undefined) this.#settle(known, true)
     else if (this.#pools.size >= POOLS_MAX) return undefined
     const pool = newPool(this.#time.now())

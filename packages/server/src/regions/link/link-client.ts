@@ -4,10 +4,11 @@
  *
  * It never sends a frame twice: the outcome of a frame without an answer is unknown. A region that
  * leaves several messages unanswered counts as cut off, so that calls fail at once; a ping every
- * second finds out when it is back.
+ * second finds out when it is back. Calls of a process that has just started wait for the end of
+ * its first attempt to connect, at most for the deadline.
  */
 
-import { type ClientHttp2Session, connect, constants } from 'node:http2'
+import { type ClientHttp2Session, connect } from 'node:http2'
 import type { PeerCertificate } from 'node:tls'
 import { TidegateError } from 'tidegate'
 import { alternativeNames } from '../../config/alternative-names.ts'
@@ -25,6 +26,7 @@ import {
   LINK_VERSION,
   MESSAGE_BYTES_MAX,
 } from './frames.ts'
+import { post, RefusedMessage } from './link-post.ts'
 
 export interface LinkClientOptions {
   readonly topology: Topology
@@ -33,6 +35,8 @@ export interface LinkClientOptions {
   readonly token: string | undefined
   readonly deadlineMs: number
   onChange(isUp: boolean, problem: string | undefined): void
+  /** The other region refuses this one, because operators have given it up. */
+  onForgotten(): void
 }
 
 export interface PeerState {
@@ -58,7 +62,7 @@ interface Waiting {
 const PING_MS = 1_000
 
 /** Longer than any round trip on this planet, and short enough to notice a dead connection. */
-const PING_DEADLINE_MS = 1_000
+const PING_DEADLINE_MS_MIN = 1_000
 
 /** For TCP and TLS, which take three round trips. */
 const CONNECT_MS_MAX = 2_000
@@ -71,9 +75,6 @@ const UNANSWERED_MAX = 3
 
 /** Frames that wait for an answer: some 10 MB at most. More of them are refused. */
 const WAITING_MAX = 65_536
-
-/** A peer sends at most as many bytes as it was asked for. */
-const ANSWER_BYTES_MAX = MESSAGE_BYTES_MAX
 
 const HEADER_BYTES = 128
 
@@ -91,6 +92,8 @@ export class LinkClient {
   #unanswered = 0
   #isUp = false
   #isClosed = false
+  /** Calls that wait for the first attempt to connect; undefined after it. */
+  #early: Set<() => void> | undefined = new Set()
   #problem: string | undefined = 'not connected yet'
   #sentBytes = 0
   #receivedBytes = 0
@@ -122,7 +125,10 @@ export class LinkClient {
     body: Uint8Array,
     onLate?: (body: Uint8Array) => void,
   ): Promise<Uint8Array> {
-    if (!this.#isUp) return Promise.reject(cutOff(this.peer, this.#problem))
+    if (!this.#isUp) {
+      if (this.#early === undefined) return Promise.reject(cutOff(this.peer, this.#problem))
+      return this.#firstAttempt(this.#early).then(() => this.request(type, body, onLate))
+    }
     if (this.#waiting >= WAITING_MAX) {
       const text = `${WAITING_MAX} frames wait for the region ${this.peer}`
       return Promise.reject(new TidegateError('overloaded', text))
@@ -134,6 +140,28 @@ export class LinkClient {
       this.#isScheduled = true
       setImmediate(() => this.#flush())
     })
+  }
+
+  /** Resolves when the first attempt to connect has ended, or rejects after the deadline. */
+  #firstAttempt(early: Set<() => void>): Promise<void> {
+    if (early.size >= WAITING_MAX) return Promise.reject(cutOff(this.peer, this.#problem))
+    return new Promise((resolve, reject) => {
+      const timer = setTimeout(() => {
+        early.delete(end)
+        reject(cutOff(this.peer, this.#problem))
+      }, this.#options.deadlineMs)
+      const end = () => {
+        clearTimeout(timer)
+        resolve()
+      }
+      early.add(end)
+    })
+  }
+
+  #endFirstAttempt(): void {
+    const early = this.#early
+    this.#early = undefined
+    for (const end of early ?? []) end()
   }
 
   state(): PeerState {
@@ -154,6 +182,7 @@ export class LinkClient {
     clearInterval(this.#ping)
     clearTimeout(this.#reconnect)
     this.#session?.destroy()
+    this.#endFirstAttempt()
     this.#fail(this.#queue.splice(0), cutOff(this.peer, 'the link is closed'))
   }
 
@@ -199,8 +228,10 @@ export class LinkClient {
 
   #setUp(isUp: boolean, problem: string | undefined): void {
     this.#problem = problem
-    if (this.#isUp === isUp) return
+    const isChanged = this.#isUp !== isUp
     this.#isUp = isUp
+    this.#endFirstAttempt()
+    if (!isChanged) return
     if (isUp) this.#attempts = 0
     this.#options.onChange(isUp, problem)
   }
@@ -211,7 +242,8 @@ export class LinkClient {
     const sentMs = performance.now()
     const sentAt = Date.now()
     const frame: Frame = { type: frameTypes.ping, body: new Uint8Array(0) }
-    this.#exchange([frame], PING_DEADLINE_MS).then(
+    const { deadlineMs } = this.#options
+    this.#exchange([frame], Math.max(PING_DEADLINE_MS_MIN, deadlineMs)).then(
       ([pong]) => {
         const elapsedMs = performance.now() - sentMs
         if (pong?.type === answerTypes.ok && pong.body.length === 8) {
@@ -219,7 +251,7 @@ export class LinkClient {
           this.#offset.add({ sentAt, remote, elapsedMs })
         }
         const { roundTripMs = 0 } = this.#offset
-        const isTooFar = roundTripMs > this.#options.deadlineMs
+        const isTooFar = roundTripMs > deadlineMs
         const late = `a round trip of ${Math.round(roundTripMs)} ms exceeds the deadline`
         this.#setUp(!isTooFar, isTooFar ? late : undefined)
       },
@@ -296,29 +328,15 @@ export class LinkClient {
 
   /** Counts silence; a refusal keeps the region cut off until a ping is answered. */
   #note(error: unknown): void {
-    if (error instanceof RefusedMessage) this.#setUp(false, error.message)
+    if (error instanceof RefusedMessage) {
+      this.#setUp(false, error.message)
+      if (error.isForgotten) this.#options.onForgotten()
+    }
     if (!(error instanceof TidegateError) || error.code !== 'store-timeout') return
     this.#unanswered++
     if (this.#unanswered >= UNANSWERED_MAX) this.#setUp(false, 'it does not answer')
   }
 }
-
-/** The region has answered, but not with the frames. */
-class RefusedMessage extends Error {}
-
-const refusals: Readonly<Record<number, string>> = {
-  401: 'it refuses the token',
-  403: 'it refuses the name of this region',
-  409: 'its list of regions and shares is another one',
-}
-
-interface PostOptions {
-  readonly deadlineMs: number
-  readonly onLate: (bytes: Buffer) => void
-}
-
-/** An answer after the deadline is of use to give units back that it granted. */
-const LATE_MS_MAX = 5_000
 
 function framesOf(bytes: Buffer): readonly Frame[] {
   try {
@@ -326,48 +344,6 @@ function framesOf(bytes: Buffer): readonly Frame[] {
   } catch {
     return []
   }
-}
-
-function post(
-  session: ClientHttp2Session,
-  message: Buffer,
-  token: string | undefined,
-  { deadlineMs, onLate }: PostOptions,
-): Promise<Buffer> {
-  return new Promise((resolve, reject) => {
-    const stream = session.request({
-      ':method': 'POST',
-      ':path': '/v1/frames',
-      ...(token === undefined ? undefined : { authorization: `Bearer ${token}` }),
-    })
-    const chunks: Buffer[] = []
-    let length = 0
-    let status = 0
-    let isLate = false
-    let timer = setTimeout(() => {
-      isLate = true
-      reject(new TidegateError('store-timeout', `no answer within ${deadlineMs} ms`))
-      timer = setTimeout(() => stream.close(constants.NGHTTP2_CANCEL), LATE_MS_MAX).unref()
-    }, deadlineMs)
-    stream.on('response', (headers) => {
-      status = headers[':status'] ?? 0
-    })
-    stream.on('data', (chunk: Buffer) => {
-      length += chunk.length
-      if (length > ANSWER_BYTES_MAX) stream.close(constants.NGHTTP2_ENHANCE_YOUR_CALM)
-      else chunks.push(chunk)
-    })
-    stream.on('error', () => undefined)
-    stream.on('close', () => {
-      clearTimeout(timer)
-      if (status === 200 && stream.rstCode === 0) {
-        if (isLate) onLate(Buffer.concat(chunks))
-        else resolve(Buffer.concat(chunks))
-      } else if (status === 0) reject(new Error('the connection broke before the answer'))
-      else reject(new RefusedMessage(refusals[status] ?? `it answers with status ${status}`))
-    })
-    stream.end(message)
-  })
 }
 
 function settle(one: Waiting, answer: Frame | undefined, peer: string): void {

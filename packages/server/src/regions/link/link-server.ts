@@ -5,13 +5,8 @@
  */
 
 import { once } from 'node:events'
-import {
-  createSecureServer,
-  type Http2SecureServer,
-  type ServerHttp2Session,
-  type ServerHttp2Stream,
-} from 'node:http2'
-import type { AddressInfo } from 'node:net'
+import { createSecureServer, type Http2SecureServer, type ServerHttp2Stream } from 'node:http2'
+import type { AddressInfo, Socket } from 'node:net'
 import type { TLSSocket } from 'node:tls'
 import { alternativeNames } from '../../config/alternative-names.ts'
 import { bearerCheck } from '../../http-api/bearer-token.ts'
@@ -25,6 +20,7 @@ import {
   frameTypes,
   MESSAGE_BYTES_MAX,
 } from './frames.ts'
+import { FORGOTTEN_STATUS } from './link-post.ts'
 
 /** Answers a frame. A rejection is answered as a failure, without its text. */
 export type FrameHandler = (from: string, body: Uint8Array) => Promise<Uint8Array>
@@ -36,6 +32,8 @@ export interface LinkServerOptions {
   readonly tls: { readonly cert: Buffer; readonly key: Buffer; readonly ca: Buffer }
   readonly token: string | undefined
   readonly handlers: ReadonlyMap<number, FrameHandler>
+  /** Whether operators have given a region up, so that its messages are refused. */
+  isForgotten(region: string): boolean
   onRefused(reason: RefusedReason): void
 }
 
@@ -58,12 +56,14 @@ const STREAMS_MAX = 128
 const RECEIVE_MS_MAX = 5_000
 
 export async function startLinkServer(options: LinkServerOptions): Promise<LinkServer> {
-  const sessions = new Set<ServerHttp2Session>()
+  const sockets = new Set<Socket>()
   const server = createServer(options)
   const isAuthorized = options.token === undefined ? () => true : bearerCheck(options.token)
+  server.on('connection', (socket: Socket) => {
+    sockets.add(socket)
+    socket.once('close', () => sockets.delete(socket))
+  })
   server.on('session', (session) => {
-    sessions.add(session)
-    session.once('close', () => sessions.delete(session))
     session.on('error', () => session.destroy())
   })
   server.on('sessionError', () => undefined)
@@ -84,7 +84,9 @@ export async function startLinkServer(options: LinkServerOptions): Promise<LinkS
     async close() {
       const closed = once(server, 'close')
       server.close()
-      for (const session of sessions) session.destroy()
+      // Also those whose handshake has begun, for which the server would wait: two regions that
+      // stop at the same time would wait for each other.
+      for (const socket of sockets) socket.destroy()
       await closed
     },
   }
@@ -123,13 +125,17 @@ async function receive(stream: ServerHttp2Stream, options: LinkServerOptions): P
 async function answer(
   stream: ServerHttp2Stream,
   bytes: Buffer,
-  { topology, token, handlers, onRefused }: LinkServerOptions,
+  { topology, token, handlers, isForgotten, onRefused }: LinkServerOptions,
 ): Promise<void> {
   const { header, frames } = decodeMessage(bytes)
   const isPeer = topology.peers.includes(header.from)
   if (!isPeer || (token === undefined && !isCertified(stream, header.from))) {
     onRefused('identity')
     return respond(stream, 403)
+  }
+  if (isForgotten(header.from)) {
+    onRefused('identity')
+    return respond(stream, FORGOTTEN_STATUS)
   }
   if (!header.fingerprint.equals(topology.fingerprint)) {
     onRefused('fingerprint')

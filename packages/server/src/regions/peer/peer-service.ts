@@ -3,7 +3,7 @@
  * store are not passed on: the other region declares by itself what happens then.
  */
 
-import type { Decision, Store } from 'tidegate'
+import type { Decision, Limit, Store } from 'tidegate'
 import type { RegionMode } from '../../policy/schema/regions/regions-section.ts'
 import { MessageError } from '../link/bytes.ts'
 import type { FrameHandler } from '../link/link-server.ts'
@@ -25,8 +25,23 @@ export function peerService(
         throw new MessageError('a limit that regions do not share')
       }
     }
-    return run(store, call)
+    return run(store, exactly(call))
   }
+}
+
+const exact = new WeakMap<Limit, Limit>()
+
+/**
+ * Without leases of this process: units of a lease whose process stalls would be charged whole, and
+ * leases hide when a window ends, so that units of a late answer could not be given back.
+ */
+function exactly<T extends StoreCall>(call: T): T {
+  const group = call.group.map((counter) => {
+    const limit = exact.get(counter.limit) ?? { ...counter.limit, accuracy: 'exact' as const }
+    exact.set(counter.limit, limit)
+    return { ...counter, limit }
+  })
+  return { ...call, group }
 }
 
 async function run(store: Store, call: StoreCall): Promise<Uint8Array> {

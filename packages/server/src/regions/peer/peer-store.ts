@@ -22,13 +22,24 @@ import { frameTypes } from '../link/frames.ts'
 import { type ProcessTime, processTime } from '../process-time.ts'
 import { canGiveBack } from './give-back.ts'
 import type { PeerLink } from './peer-link.ts'
-import { decodeDecisions, encodeCall, type StoreCall } from './store-messages.ts'
+import { decodeDecisions, encodeCall, GROUP_MAX, type StoreCall } from './store-messages.ts'
+
+/** Units of a late answer, which are not given back yet. */
+interface Owed {
+  readonly charge: Charge
+  readonly decision: Decision
+  readonly sentMs: number
+}
+
+/** About 300 bytes each. Units beyond stay charged. */
+const OWED_MAX = 4_096
 
 export class PeerStore implements Store {
   readonly isRemote = true
   readonly chargeOne = chargeOneAsGroup
   readonly #link: PeerLink
   readonly #time: ProcessTime
+  readonly #owed: Owed[] = []
 
   constructor(link: PeerLink, time: ProcessTime = processTime) {
     this.#link = link
@@ -54,11 +65,23 @@ export class PeerStore implements Store {
   #giveBack(group: readonly Charge[]): (body: Uint8Array) => void {
     const sentMs = this.#time.now()
     return (body) => {
-      const elapsedMs = this.#time.now() - sentMs
       const decisions = decisionsOf(body, group.length)
-      const back = group.flatMap((charge, at) => givenBack(charge, decisions[at], elapsedMs))
-      if (back.length > 0) void this.adjust(back).catch(() => undefined)
+      for (const [at, charge] of group.entries()) {
+        const decision = decisions[at]
+        const isOwed = decision !== undefined && decision.granted > 0
+        if (isOwed && this.#owed.length < OWED_MAX) this.#owed.push({ charge, decision, sentMs })
+      }
+      this.#giveOwedBack()
     }
+  }
+
+  /** Units that are owed while the region is cut off wait for the next answer. */
+  #giveOwedBack(): void {
+    if (this.#owed.length === 0 || !this.#link.isUp) return
+    const nowMs = this.#time.now()
+    const owed = this.#owed.splice(0, GROUP_MAX)
+    const back = owed.flatMap((one) => givenBack(one, nowMs - one.sentMs))
+    if (back.length > 0) void this.adjust(back).catch(() => undefined)
   }
 
   async #decide(
@@ -66,6 +89,7 @@ export class PeerStore implements Store {
     onLate?: (body: Uint8Array) => void,
   ): Promise<readonly Decision[]> {
     const answer = await this.#link.request(frameTypes.store, encodeCall(call), onLate)
+    this.#giveOwedBack()
     try {
       return decodeDecisions(answer, call.group.length)
     } catch (error) {
@@ -83,12 +107,8 @@ function decisionsOf(body: Uint8Array, count: number): readonly Decision[] {
   }
 }
 
-function givenBack(
-  { name, limit, key, hold }: Charge,
-  decision: Decision | undefined,
-  elapsedMs: number,
-): Adjustment[] {
-  if (decision === undefined || decision.granted === 0) return []
+function givenBack({ charge, decision }: Owed, elapsedMs: number): Adjustment[] {
+  const { name, limit, key, hold } = charge
   if (hold !== undefined) return [{ name, limit, key, units: 0, release: hold.id }]
   if (!canGiveBack(limit, decision, elapsedMs)) return []
   return [{ name, limit, key, units: -decision.granted }]

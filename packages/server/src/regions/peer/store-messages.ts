@@ -16,7 +16,7 @@ export type StoreCall =
 const kinds = ['all', 'partial', 'peek', 'adjust', 'reset'] as const
 
 /** A request has at most as many limits as a policy. */
-const GROUP_MAX = 256
+export const GROUP_MAX = 256
 
 const NAME_BYTES_MAX = 96
 const KEY_BYTES_MAX = 64
