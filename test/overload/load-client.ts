@@ -16,6 +16,8 @@ export interface LoadPlan {
   readonly connections: number
   readonly perSecond: number
   readonly durationMs: number
+  /** How long responses are awaited after the end. Default: 5,000. */
+  readonly graceMs?: number
 }
 
 export interface LoadReport {
@@ -40,8 +42,8 @@ const TICK_MS = 1
 /** The time in which the server adapts to the load. */
 const SETTLING_MS = 1_000
 
-/** Responses that arrive later than this after the end count as missing. */
-const GRACE_MS = 60_000
+/** Responses that arrive later than this after the end count as missing, unless the plan says. */
+const GRACE_MS = 5_000
 
 /** Connections opened at a time; the backlog of a listener is 511. */
 const OPENING_MAX = 200
@@ -147,7 +149,7 @@ function run(): void {
       if (line === undefined) waiting.push(dueMs)
       else line.send(dueMs)
     }
-    const isLate = nowMs > endMs + GRACE_MS
+    const isLate = nowMs > endMs + (plan.graceMs ?? GRACE_MS)
     if (answered < total && !isLate) return
     clearInterval(timer)
     report(total)
