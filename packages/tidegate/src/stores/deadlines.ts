@@ -51,7 +51,7 @@ const BUSY_SHARE_MIN = 0.5
 /** The shortest that a timer can be. */
 const DELAY_MS_MIN = 1
 
-/** The longest, because a timer delays the exit of a process also if nothing is left to wait for. */
+/** The longest: a timer delays the exit of a process, also if no entry is left. */
 const DELAY_MS_MAX = 1_000
 
 export class Deadlines {
