@@ -215,14 +215,12 @@ describe('the access log', () => {
     const store = { mode: 'standalone', addresses: [`${redis.host}:${redis.port}`] }
     const gateway = await start({ file: 'access.log' }, { store, args: ['--workers', '2'] })
     const file = join(gateway.folder, 'access.log')
-    await until('both workers answer', async () => {
-      return (await gateway.metrics()).includes('tidegate_workers{state="answered"} 2')
-    })
     const ask = async () => {
       await (await fetch(gateway.url, { headers: { connection: 'close' } })).arrayBuffer()
     }
     for (let sent = 0; sent < 10; sent++) await ask()
     renameSync(file, `${file}.1`)
+    // One of the workers may still be at its start, and have opened the file that was renamed.
     gateway.child.kill('SIGUSR1')
     await until('both have opened it again', () => {
       return (

@@ -111,9 +111,11 @@ async function run(args: readonly string[], terminal: Terminal, partsOf: PartsOf
   if (isSupervisor) return superviseWorkers(workers, terminal)
   const stdout = new LineSink(1, { isShared: workers > 1 })
   process.on('exit', () => stdout.flushSync())
-  let service: PolicyService | undefined
-  onReopen(() => service?.reopenLogs())
-  service = await start({ config, parts, stdout, terminal, isWorker: workers > 1 })
+  const starting = start({ config, parts, stdout, terminal, isWorker: workers > 1 })
+  // A signal before the end of the start may come after the file was opened.
+  const reopen = (service: PolicyService) => service.reopenLogs()
+  onReopen(() => void starting.then(reopen, () => undefined))
+  const service = await starting
   await untilStopped()
   await service.close()
   await stdout.close()

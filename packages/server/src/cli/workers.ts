@@ -78,6 +78,8 @@ class Supervisor {
   readonly #digestSecret = randomBytes(32).toString('hex')
   readonly #workers = new Set<Worker>()
   readonly #listening = new WeakSet<Worker>()
+  /** Workers that open their logs again when they listen. */
+  readonly #reopenLater = new WeakSet<Worker>()
   readonly #pages = new WorkerPages()
   readonly #admin = new HandingListener()
   readonly #end = Promise.withResolvers<number>()
@@ -120,6 +122,7 @@ class Supervisor {
     worker.once('listening', () => {
       isListening = true
       this.#listening.add(worker)
+      if (this.#reopenLater.has(worker)) worker.process.kill('SIGUSR1')
       this.#failedStarts = 0
     })
     worker.once('exit', (code: number | null, signal: string | null) => {
@@ -154,10 +157,11 @@ class Supervisor {
     this.#terminal.stdout(`tidegate: restarted ${old.length} workers\n`)
   }
 
-  /** A worker that starts has the new file anyway, and no handler yet. */
+  /** A worker that starts may have opened the old file, and may not have a handler yet. */
   reopenLogs(): void {
     for (const worker of this.#workers) {
       if (this.#listening.has(worker)) worker.process.kill('SIGUSR1')
+      else this.#reopenLater.add(worker)
     }
   }
 
