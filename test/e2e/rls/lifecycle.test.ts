@@ -4,6 +4,7 @@ import { X509Certificate } from 'node:crypto'
 import { once } from 'node:events'
 import { copyFileSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { connect } from 'node:tls'
 import { credentials } from '@grpc/grpc-js'
 import { describe, expect, onTestFinished, test } from 'vitest'
@@ -14,6 +15,9 @@ import { until } from '../../support/servers/until.ts'
 import { block, frame, message, rawClient, requestFields, types } from './raw-http2.ts'
 import { request } from './rls-client.ts'
 import { startTestRls } from './rls-server.ts'
+
+/** Hundreds of calls in a test, and a processor that is free for other tests meanwhile. */
+const CALL_PAUSE_MS = 5
 
 const config = (limit: number) => `
 domain: d
@@ -86,6 +90,7 @@ describe.each(transports)('over the transport %s', (transport) => {
           () => answered++,
           () => failed++,
         )
+        await sleep(CALL_PAUSE_MS)
       }
     })()
     await until('there is traffic', () => answered > 10)
@@ -105,7 +110,10 @@ describe.each(transports)('over the transport %s', (transport) => {
     const goAway = await raw.next('GOAWAY comes', ({ type }) => type === types.goAway)
     expect(goAway.payload.readUInt32BE(4)).toBe(0)
     const endMs = Date.now() + 1_500
-    while (Date.now() < endMs) await rls.client.ask(request('d', ['k=b']))
+    while (Date.now() < endMs) {
+      await rls.client.ask(request('d', ['k=b']))
+      await sleep(CALL_PAUSE_MS)
+    }
     await raw.untilClosed()
   })
 

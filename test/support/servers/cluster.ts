@@ -27,7 +27,7 @@ export interface RedisClusterOptions {
   readonly places?: readonly Place[]
 }
 
-const NODE_TIMEOUT_MS = 10_000
+const NODE_TIMEOUT_MS = 5_000
 
 export type RedisClusterNode = RedisServer & ClusterNode
 
