@@ -156,7 +156,7 @@ export class HotLimits {
       synced.sweep(nowMs)
       size += synced.size
     }
-    if (size > 0) return
+    if (size > 0 || this.#reports.isPending) return
     this.#stopSync?.()
     this.#stopSync = undefined
   }

@@ -72,7 +72,6 @@ export class LeasedStore implements Store {
       ? hot.synced.decide(limit, key, cost, nowMs)
       : this.#decide(hot, counter, cost, nowMs)
     if (decision !== undefined) return decision
-    if (isSynced) this.#limits.startSync()
     const call = new SingleCharge(this, hot, counter, cost, nowMs, done)
     const immediate = this.#store.chargeOne(counter, cost, call)
     if (immediate !== undefined) this.learn(hot, counter, cost, nowMs, immediate)
@@ -116,6 +115,8 @@ export class LeasedStore implements Store {
     const { limit, key } = counter
     if (limit.accuracy === 'synced') {
       hot.synced.learn(counter, decision, steadyClock.now())
+      // Not when the call is sent: with a slow answer, the timer would find no counter and stop.
+      this.#limits.startSync()
       return
     }
     const leased = this.#limits.isLeasable(limit) ? hot.leased : undefined

@@ -46,6 +46,11 @@ export class SyncReports {
     this.#store = store
   }
 
+  /** True while reports wait or are under way. One under way may have to be sent again. */
+  get isPending(): boolean {
+    return this.#due.length > 0 || this.#round !== undefined
+  }
+
   /** Adds a counter to the next round. */
   add(synced: Synced): void {
     if (synced.isDue) return

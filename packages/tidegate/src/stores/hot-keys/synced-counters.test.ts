@@ -78,6 +78,19 @@ it('counts here, and tells the store ten times a second', async () => {
   expect(leftOf(memory, 'key')).toBe(500)
 })
 
+it('tells the store of calls behind a first answer that took longer than a report', async () => {
+  const memory = memoryStore()
+  const onCharged = () => new Promise<void>((resolve) => setTimeout(resolve, 250))
+  const node = newNode(memory, { onCharged })
+  const first = node.check('key', 1)
+  await vi.advanceTimersByTimeAsync(250)
+  await first
+  for (let call = 0; call < 9; call++) await node.check('key', 1)
+  expect(node.calls()).toBe(1)
+  await vi.advanceTimersByTimeAsync(100)
+  expect(leftOf(memory, 'key')).toBe(990)
+})
+
 it('exceeds the limit by no more than what came between two reports', async () => {
   const memory = memoryStore()
   const nodes = [newNode(memory), newNode(memory)]
