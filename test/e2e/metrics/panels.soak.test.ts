@@ -19,7 +19,6 @@ import { quickRuleFiles, quickRules } from './quick-rules.ts'
 /** Queries without data here, and where they have some. */
 const empty: readonly (readonly [RegExp, string])[] = [
   [/tidegate_workers/, 'a node with --workers: alerts.soak.test.ts'],
-  [/tidegate_shadow_failures_total/, 'a defect'],
   [/tidegate_idempotency_/, 'the load has no idempotency keys'],
   [/tidegate_spans_/, 'traces are off'],
   [/tidegate_region_/, 'several regions: test/e2e/regions'],
