@@ -38,8 +38,8 @@ const fuzzMs = (quick: number, soak: number) =>
 
 export const sizes = {
   /** About 250 streams per second, each to three servers. Frames are in the soak suite only. */
-  http1FuzzMs: fuzzMs(2_500, 150_000),
-  http2FuzzMs: fuzzMs(110_000, 110_000),
+  http1FuzzMs: fuzzMs(2_500, 100_000),
+  http2FuzzMs: fuzzMs(80_000, 80_000),
   /** Requests, and responses, that are read as node:http reads them. A third of them is valid. */
   comparedShapes: sized(900, 3_000),
   /** Runs of each property that sets no number itself. The quick number is fast-check's default. */
