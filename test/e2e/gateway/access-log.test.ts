@@ -220,13 +220,20 @@ describe('the access log', () => {
     }
     for (let sent = 0; sent < 10; sent++) await ask()
     renameSync(file, `${file}.1`)
+    const reopened = () => {
+      return linesOf(gateway.output()).filter((line) => line.includes('"log.reopened"')).length
+    }
     // One of the workers may still be at its start, and have opened the file that was renamed.
     gateway.child.kill('SIGUSR1')
-    await until('both have opened it again', () => {
-      return (
-        linesOf(gateway.output()).filter((line) => line.includes('"log.reopened"')).length === 2
-      )
-    })
+    await until('both have opened it again', () => reopened() === 2)
+    gateway.child.kill('SIGHUP')
+    await until('a successor starts', () => gateway.output().includes('restarting 2 workers'))
+    const isRestarted = () => gateway.output().includes('restarted 2 workers')
+    // The two that listen, and the successor that does not yet, unless this process stood still.
+    const expected = isRestarted() ? 4 : 5
+    gateway.child.kill('SIGUSR1')
+    await until('the successor has, too', () => reopened() === expected)
+    await until('the restart is over', isRestarted)
     for (let sent = 0; sent < 10; sent++) await ask()
     expect(await gateway.stop()).toBe(0)
     const [old = '', recent = ''] = [`${file}.1`, file].map((one) => readFileSync(one, 'latin1'))
