@@ -12,6 +12,7 @@ interface RuntimeGlobals {
     readonly env?: Readonly<Record<string, string | undefined>>
     emitWarning?(message: string, options: { type: string; code: string }): void
     getBuiltinModule?(id: string): unknown
+    nextTick?(callback: () => void): void
   }
   readonly console?: { warn(message: string): void }
   setImmediate?(callback: () => void): unknown
@@ -54,6 +55,18 @@ export function environmentVariable(name: string): string | undefined {
 export function inNextTurn(callback: () => void): void {
   if (runtime.setImmediate !== undefined) runtime.setImmediate(callback)
   else systemClock.schedule(callback, 0)
+}
+
+/**
+ * Runs `callback` in this turn of the event loop, when all promises that are settled now have been
+ * continued. Returns false if the runtime cannot do that.
+ */
+export function afterContinuations(callback: () => void): boolean {
+  const tick = runtime.process?.nextTick
+  if (tick === undefined) return false
+  // A tick that is added by a tick runs before the continuations; one of a microtask does not.
+  queueMicrotask(() => tick(callback))
+  return true
 }
 
 /** Undefined if the runtime does not measure its event loop. */

@@ -93,35 +93,56 @@ describe('charges on their way', () => {
     expect(calls.map(({ keys }) => keys)).toEqual([['a'], ['b']])
   })
 
-  test('gather for the rest of the turn while two commands are under way', async () => {
+  test('gather for the rest of the turn while four commands are under way', async () => {
     // While time stands still, the queue does not measure if the process is busy.
     vi.useFakeTimers({ toFake: ['performance'] })
     try {
       const { calls, push } = silentServer()
-      for (const key of ['a', 'b', 'c', 'd']) {
+      for (const key of ['a', 'b', 'c', 'd', 'e', 'f']) {
         push(key)
         await afterMicrotasks()
       }
-      expect(calls.map(({ keys }) => keys)).toEqual([['a'], ['b']])
+      expect(calls.map(({ keys }) => keys)).toEqual([['a'], ['b'], ['c'], ['d']])
       await turn()
-      expect(calls.map(({ keys }) => keys)).toEqual([['a'], ['b'], ['c', 'd']])
+      expect(calls.map(({ keys }) => keys)).toEqual([['a'], ['b'], ['c'], ['d'], ['e', 'f']])
     } finally {
       vi.useRealTimers()
     }
   })
 
-  test('of one moment are divided between two commands', async () => {
+  test('of one moment are divided between four commands', async () => {
     vi.useFakeTimers({ toFake: ['performance'] })
     try {
       const { calls, outcomes, push } = silentServer()
       for (let at = 0; at < 8; at++) push(`key ${at}`)
       await afterMicrotasks()
       // The first one could not know of the others.
-      expect(calls.splice(0).map(({ keys }) => keys.length)).toEqual([1, 7])
+      expect(calls.splice(0).map(({ keys }) => keys.length)).toEqual([1, 3, 2, 2])
       for (const { onError } of outcomes) onError(new TidegateError('store-failed', 'down'))
       for (let at = 0; at < 8; at++) push(`key ${at}`)
       await afterMicrotasks()
-      expect(calls.map(({ keys }) => keys.length)).toEqual([4, 4])
+      expect(calls.map(({ keys }) => keys.length)).toEqual([2, 2, 2, 2])
+    } finally {
+      vi.useRealTimers()
+    }
+  })
+
+  test('follow the first of several replies before the next is handled', async () => {
+    vi.useFakeTimers({ toFake: ['performance'] })
+    try {
+      const { calls, outcomes, answers, push } = silentServer()
+      for (let at = 0; at < 8; at++) push(`key ${at}`)
+      await afterMicrotasks()
+      expect(calls.splice(0)).toHaveLength(4)
+      outcomes[0]?.onReply(1, true)
+      outcomes[1]?.onReply([1, 1, 1], true)
+      expect(answers).toHaveLength(1)
+      push('next')
+      await afterMicrotasks()
+      expect(calls.map(({ keys }) => keys)).toEqual([['next']])
+      expect(answers).toHaveLength(1)
+      await turn()
+      expect(answers).toHaveLength(4)
     } finally {
       vi.useRealTimers()
     }

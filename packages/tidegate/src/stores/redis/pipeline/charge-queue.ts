@@ -37,6 +37,7 @@ import {
   partOf,
   takeFrom,
 } from './lane.ts'
+import { ReplyTurns } from './reply-turns.ts'
 import type { Outcome, ScriptRunner } from './script-runner.ts'
 import { SideBySide } from './side-by-side.ts'
 import { chargesAt, countAt, PlainCharge, type Waiting } from './waiting.ts'
@@ -85,6 +86,7 @@ export class ChargeQueue {
   readonly #onlyLane = newLane(0, undefined)
   readonly #load = new EventLoopLoad()
   readonly #sideBySide = new SideBySide()
+  readonly #replyTurns = new ReplyTurns()
   /** Lanes that send in the next flush. */
   #scheduled: Lane[] = []
   /** Lanes whose charges wait although more commands could be under way. */
@@ -290,12 +292,10 @@ export class ChargeQueue {
   #outcomeOf(lane: Lane): Outcome<BatchCall> {
     return {
       onReply: (reply, isConfirmed, call) => {
-        if (lane.gate === undefined) this.#compare(call)
-        this.#arrive(call)
-        if (call.hasTime) this.#time.learn(reply)
-        const left = call.settle(reply, isConfirmed)
-        if (left.length === 0) this.#done(lane)
-        else this.#runLeft(lane, left)
+        const handle = () => this.#onReply(lane, reply, isConfirmed, call)
+        const isOneOfMany = lane.inFlight > 1 || this.#replyTurns.isTaken
+        if (isOneOfMany && lane.gate === undefined) this.#replyTurns.take(handle)
+        else handle()
       },
       onError: (error, call) => {
         this.#arrive(call)
@@ -313,13 +313,15 @@ export class ChargeQueue {
     }
   }
 
-  /** A call that was alone is sent in the same way by any number of commands. */
-  #compare({ waiting }: BatchCall): void {
-    const charges = waiting.length
-    if (this.#sentCount + this.#waitingCount === charges && charges === 1) return
-    const startMs = this.#sideBySide.isTrial ? waiting[charges >> 1]?.startMs : 0
-    if (startMs === undefined) return
-    this.#sideBySide.learn(charges, startMs && steadyClock.now() - startMs)
+  #onReply(lane: Lane, reply: unknown, isConfirmed: boolean, call: BatchCall): void {
+    // A call that was alone is sent in the same way by any number of commands.
+    const isAlone = this.#sentCount + this.#waitingCount === 1
+    if (lane.gate === undefined && !isAlone) this.#sideBySide.learnFrom(call.waiting)
+    this.#arrive(call)
+    if (call.hasTime) this.#time.learn(reply)
+    const left = call.settle(reply, isConfirmed)
+    if (left.length === 0) this.#done(lane)
+    else this.#runLeft(lane, left)
   }
 
   #arrive({ waiting }: BatchCall): void {

@@ -11,7 +11,6 @@ import type { RedisCaller } from '../client.ts'
 import { SAME_MAX } from './batch.ts'
 import type { BatchCall } from './batch-call.ts'
 import type { Outcome } from './script-runner.ts'
-import { MANY } from './side-by-side.ts'
 import { countAt, PlainCharge, type Waiting } from './waiting.ts'
 
 /**
@@ -31,7 +30,7 @@ export const JOIN_MIN = 64
  * not wait for a reply then, but for the end of the turn. With more than eight, each has too few
  * charges.
  */
-const IN_FLIGHT_MAX = MANY
+const IN_FLIGHT_MAX = 8
 
 /** Commands of at least 16 charges keep the server busy with half as many under way. */
 const LARGE_BATCH = 16

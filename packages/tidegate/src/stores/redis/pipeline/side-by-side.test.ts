@@ -1,11 +1,10 @@
 import { expect, test } from 'vitest'
-import { MANY, SideBySide } from './side-by-side.ts'
+import { FEW, MANY, SideBySide } from './side-by-side.ts'
 
-const FEW = 2
-const FIRST_TRIAL = 1_000
+const FIRST_TRIAL = 16_000
 const TURN = 2_048 + 512
 const TRIAL = 10 * TURN
-const BETWEEN_FIRST = 16_000
+const BETWEEN_FIRST = 64_000
 
 /** Lets charges arrive in commands of four, which wait for as long as the number of them makes. */
 function arrive(sideBySide: SideBySide, charges: number, waitedMs: (commands: number) => number) {
@@ -19,14 +18,18 @@ function afterTrial(waitedMs: (commands: number) => number): SideBySide {
   return sideBySide
 }
 
-test('few commands are the start, and stay without a gain', () => {
-  expect(new SideBySide().commands).toBe(FEW)
+test('many commands are the start, and go without a gain', () => {
+  expect(new SideBySide().commands).toBe(MANY)
   expect(afterTrial(() => 0.2).commands).toBe(FEW)
   expect(afterTrial((commands) => (commands === MANY ? 0.3 : 0.2)).commands).toBe(FEW)
 })
 
-test('a small gain is taken for noise', () => {
-  expect(afterTrial((commands) => (commands === MANY ? 0.19 : 0.2)).commands).toBe(FEW)
+test('a small gain keeps many commands, and does not bring them back', () => {
+  const gain = (commands: number) => (commands === MANY ? 0.18 : 0.195)
+  expect(afterTrial(gain).commands).toBe(MANY)
+  const sideBySide = afterTrial(() => 0.2)
+  arrive(sideBySide, BETWEEN_FIRST + TRIAL, gain)
+  expect(sideBySide.commands).toBe(FEW)
 })
 
 test('many commands are used where they are faster', () => {

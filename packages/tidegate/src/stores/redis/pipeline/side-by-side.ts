@@ -8,11 +8,14 @@
  * page docs/decisions/charge-queue.md has the measurements.
  */
 
-/** With one, server and process would wait for each other. */
-const FEW = 2
+import { steadyClock } from '../../../clock.ts'
+import type { Waiting } from './waiting.ts'
 
-/** With more, each has too few charges. */
-export const MANY = 8
+/** With one, server and process would wait for each other. */
+export const FEW = 2
+
+/** With more, writes take the process longer than the server takes for the charges. */
+export const MANY = 4
 
 /**
  * The charges of a turn in a trial, and those before them that are not judged. Processors need some
@@ -25,13 +28,13 @@ const TURN_START = 512
 const TURNS = 5
 
 /** Charges until the first trial, while the first code is being compiled. */
-const BEFORE_FIRST = 1_000
+const BEFORE_FIRST = 16_000
 
 /**
  * Charges between two trials: twice as many after each, because the first ones measure a process
  * that is still being compiled. At last, a trial takes 5 % of the charges.
  */
-const BETWEEN_MIN = 16_000
+const BETWEEN_MIN = 64_000
 const BETWEEN_MAX = 512_000
 
 /** Many commands take more processor time, and must be faster by more than the noise. */
@@ -41,9 +44,9 @@ const GAIN_MIN = 0.1
 const GAIN_KEPT = GAIN_MIN / 2
 
 export class SideBySide {
-  /** The present number of commands. */
-  commands = FEW
-  #isMany = false
+  /** The present number of commands: at first the one that is never much slower. */
+  commands = MANY
+  #isMany = true
   /** Charges until the next step. */
   #left = BEFORE_FIRST
   #between = BETWEEN_MIN
@@ -54,6 +57,13 @@ export class SideBySide {
   /** True while waiting times are wanted. */
   get isTrial(): boolean {
     return this.#turns !== undefined
+  }
+
+  /** Takes in a command that was answered just now. */
+  learnFrom(charges: readonly Waiting[]): void {
+    const count = charges.length
+    const startMs = this.isTrial ? charges[count >> 1]?.startMs : 0
+    if (startMs !== undefined) this.learn(count, startMs && steadyClock.now() - startMs)
   }
 
   /** Takes in a command of some charges, of which one had to wait for so long in all. */
