@@ -16,6 +16,8 @@ export interface ControlPlaneOptions<T> {
   /** The absolute path of the local file. */
   readonly path: string
   readonly stateFile: string | undefined
+  /** Resolves when a document can be loaded. */
+  readonly canLoad?: Promise<unknown> | undefined
   readonly program: string
   /** True if other processes of this machine have the same name. */
   readonly isWorker?: boolean | undefined

@@ -91,6 +91,7 @@ async function followControl(
     place: { node: nodeName({ node }), region },
     path: resolve(file),
     stateFile: stateFile === undefined ? undefined : resolve(stateFile),
+    canLoad: parser,
     program,
     isWorker,
     async load(document, live) {

@@ -120,7 +120,7 @@ async function start(settings: RlsSettings, given: StartParts): Promise<RlsServi
     onError: (error) => emit({ type: 'error', error }),
   })
   const decoder = settings.control && warmUpDecoder(DECODER_MS_MAX)
-  const control = openControl(settings)
+  const control = openControl(settings, decoder)
   if (control !== undefined) lifecycle.add(() => control.close())
   const source =
     control?.source ?? new FileSource(rlsConfigReader(settings.configDirectory, settings))
@@ -276,7 +276,10 @@ async function followConfig({
 }
 
 /** Opens the etcd of the settings, if they name one. Throws if a file cannot be read. */
-function openControl(settings: RlsSettings): ControlPlane<RlsConfig> | undefined {
+function openControl(
+  settings: RlsSettings,
+  canLoad: Promise<void> | undefined,
+): ControlPlane<RlsConfig> | undefined {
   const { control } = settings
   if (control === undefined) return undefined
   const { node, region, stateFile } = control
@@ -286,6 +289,7 @@ function openControl(settings: RlsSettings): ControlPlane<RlsConfig> | undefined
     place: { node: nodeName({ node }), region },
     path: resolve(settings.configDirectory),
     stateFile: stateFile === undefined ? undefined : resolve(stateFile),
+    canLoad,
     program: 'tidegate rls',
     load: (document) => load(document?.text),
   })

@@ -2,45 +2,30 @@
 
 import { SettingError } from '../app/environment.ts'
 import { maskSecrets } from '../config/mask-secrets.ts'
-import { checkCommand } from './check.ts'
-import { auditCommand } from './control/audit.ts'
-import { blockCommand, unblockCommand } from './control/block.ts'
-import { counterCommand } from './control/counter.ts'
-import { overrideCommand } from './control/override.ts'
-import { policyCommand } from './control/policy.ts'
-import { regionsCommand } from './control/regions.ts'
-import { switchCommand } from './control/switch.ts'
-import { tokenCommand } from './control/token.ts'
-import { topCommand } from './control/top.ts'
-import { explainCommand } from './explain/explain.ts'
-import { planCommand } from './plan.ts'
-import { gatewayCommand, serveCommand } from './policy-commands.ts'
-import { probeCommand } from './probe.ts'
-import { rlsCommand } from './rls.ts'
-import { rlsCheckCommand } from './rls-check.ts'
 import { type Command, exitCodes, type Terminal, UsageError } from './terminal.ts'
 import { version } from './version.ts'
 
-const commands: readonly Command[] = [
-  gatewayCommand,
-  serveCommand,
-  checkCommand,
-  explainCommand,
-  rlsCommand,
-  rlsCheckCommand,
-  planCommand,
-  probeCommand,
-  policyCommand,
-  overrideCommand,
-  blockCommand,
-  unblockCommand,
-  switchCommand,
-  counterCommand,
-  tokenCommand,
-  auditCommand,
-  topCommand,
-  regionsCommand,
-]
+/** Each is loaded when it is called: to load them all takes longer than most of them run. */
+const commands: ReadonlyMap<string, () => Promise<Command>> = new Map([
+  ['gateway', async () => (await import('./policy-commands.ts')).gatewayCommand],
+  ['serve', async () => (await import('./policy-commands.ts')).serveCommand],
+  ['check', async () => (await import('./check.ts')).checkCommand],
+  ['explain', async () => (await import('./explain/explain.ts')).explainCommand],
+  ['rls', async () => (await import('./rls.ts')).rlsCommand],
+  ['rls-check', async () => (await import('./rls-check.ts')).rlsCheckCommand],
+  ['plan', async () => (await import('./plan.ts')).planCommand],
+  ['probe', async () => (await import('./probe.ts')).probeCommand],
+  ['policy', async () => (await import('./control/policy.ts')).policyCommand],
+  ['override', async () => (await import('./control/override.ts')).overrideCommand],
+  ['block', async () => (await import('./control/block.ts')).blockCommand],
+  ['unblock', async () => (await import('./control/block.ts')).unblockCommand],
+  ['switch', async () => (await import('./control/switch.ts')).switchCommand],
+  ['counter', async () => (await import('./control/counter.ts')).counterCommand],
+  ['token', async () => (await import('./control/token.ts')).tokenCommand],
+  ['audit', async () => (await import('./control/audit.ts')).auditCommand],
+  ['top', async () => (await import('./control/top.ts')).topCommand],
+  ['regions', async () => (await import('./control/regions.ts')).regionsCommand],
+])
 
 export async function runCli(args: readonly string[], terminal: Terminal): Promise<number> {
   const [name = 'help', ...rest] = args
@@ -49,13 +34,14 @@ export async function runCli(args: readonly string[], terminal: Terminal): Promi
     terminal.stdout(`tidegate ${version()}\n`)
     return exitCodes.ok
   }
-  const command = commands.find((known) => known.name === name)
-  if (command === undefined) {
-    terminal.stderr(`tidegate: unknown command: ${name}\n\n${overview()}`)
+  const load = commands.get(name)
+  if (load === undefined) {
+    terminal.stderr(`tidegate: unknown command: ${name}\n\n${await overview()}`)
     return exitCodes.usage
   }
   if (rest.includes('--help') || rest.includes('-h')) return showHelp(name, terminal)
   try {
+    const command = await load()
     return await command.run(rest, terminal)
   } catch (error) {
     if (isUsage(error)) {
@@ -72,14 +58,15 @@ export async function runCli(args: readonly string[], terminal: Terminal): Promi
   }
 }
 
-function showHelp(name: string | undefined, terminal: Terminal): number {
-  const command = commands.find((known) => known.name === name)
-  terminal.stdout(command?.help ?? overview())
+async function showHelp(name = '', terminal: Terminal): Promise<number> {
+  const command = await commands.get(name)?.()
+  terminal.stdout(command?.help ?? (await overview()))
   return exitCodes.ok
 }
 
-function overview(): string {
-  const lines = commands.map(({ name, summary }) => `  ${name.padEnd(12)}${summary}\n`)
+async function overview(): Promise<string> {
+  const all = await Promise.all(Array.from(commands.values(), (load) => load()))
+  const lines = all.map(({ name, summary }) => `  ${name.padEnd(12)}${summary}\n`)
   return `Usage: tidegate COMMAND [OPTIONS]
 
 ${lines.join('')}  version     Print the version

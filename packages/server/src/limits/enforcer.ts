@@ -306,13 +306,13 @@ class LimitEnforcer implements Enforcer {
         continue
       }
       const found = keys?.get(key)
-      const blockedBy = found && live.blockOf(found)
-      if (blockedBy !== undefined) return { blockedBy }
+      const held = found && live.held(found)
+      const blockedBy = held?.heldBlock
+      if (blockedBy !== undefined && !live.areBlocksLifted) return { blockedBy }
       if (state === 'off' || !limit.includes(key)) continue
       const root = this.#limits.rootOf.get(limit)
       const outerKey = root === undefined ? undefined : readKey(root.key, facts, tier, '')
-      const numbers =
-        (found && live.numbersOf(found)) ?? compiled.limitFor(key, tier, this.#documented)
+      const numbers = held?.numbers ?? compiled.limitFor(key, tier, this.#documented)
       const charge = compiled.chargeOf(key, cost, numbers, outerKey)
       if (compiled.isShadow) shadows.push(charge)
       else if (state === 'shadow') shadows.push({ ...charge, isShadow: true })

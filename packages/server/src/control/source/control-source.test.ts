@@ -1,7 +1,10 @@
 import { randomBytes } from 'node:crypto'
+import { once } from 'node:events'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { type AddressInfo, createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { isEtcdMissing, startEtcd } from '../../../../../test/support/servers/etcd/etcd.ts'
 import { until } from '../../../../../test/support/servers/until.ts'
@@ -16,6 +19,9 @@ import { ControlSource, type ControlSourceOptions } from './control-source.ts'
 import type { RemoteDocument } from './document-follower.ts'
 
 const change = { by: 'ada', why: 'a test', program: 'test' }
+
+/** Twice the time that a source with a state file waits for a store that is silent. */
+const LONGER_THAN_WAIT_MS = 400
 
 describe('over the store of one node', () => {
   configSourceContract(async () => made(await openLocalKeyValue()))
@@ -54,7 +60,9 @@ describe.skipIf(isEtcdMissing())('over etcd', () => {
     const notes: string[] = []
     const away = new EtcdKeyValue({ endpoints: ['http://127.0.0.1:1'], prefix: '/t/' })
     const onContact = (_: boolean, problem?: string) => void notes.push(problem ?? '')
-    const second = sourceOf(away, { stateFile, events: { onContact } })
+    // A refusal ends the wait: there is nothing to wait for.
+    const canLoad = new Promise<never>(() => undefined)
+    const second = sourceOf(away, { stateFile, events: { onContact }, canLoad })
     expect(await second.read()).toMatchObject({
       ok: true,
       value: 'one',
@@ -75,6 +83,26 @@ test('uses the local file alone until a version is published', async () => {
   await until('the version is live', () => seen.length === 1)
   expect(seen[0]).toMatch(/^v1-/)
   expect(source.status()).toMatchObject({ published: 1, live: 1, problems: [] })
+})
+
+test('gives a silent store the time that the parser takes, and starts without it', async () => {
+  const silent = createServer().listen(0, '127.0.0.1')
+  await once(silent, 'listening')
+  onTestFinished(() => void silent.close())
+  const stateFile = temporary('state')
+  const first = await made(await openLocalKeyValue(), { stateFile })
+  await first.source.read()
+  first.source.close()
+  await first.source.settle()
+  const { port } = silent.address() as AddressInfo
+  const store = new EtcdKeyValue({ endpoints: [`http://127.0.0.1:${port}`], prefix: '/t/' })
+  const parser = Promise.withResolvers<void>()
+  const source = sourceOf(store, { stateFile, canLoad: parser.promise })
+  const started = source.read()
+  const isEarly = await Promise.race([started.then(() => true), sleep(LONGER_THAN_WAIT_MS, false)])
+  expect(isEarly).toBe(false)
+  parser.resolve()
+  expect(await started).toMatchObject({ ok: true, value: 'one' })
 })
 
 test('starts with the last good version if the published one is refused', async () => {

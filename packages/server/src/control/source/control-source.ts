@@ -27,6 +27,8 @@ export interface ControlSourceOptions<T> {
   readonly path: string
   /** Loads the local files, with the document in place of some of their sections. */
   load(document: RemoteDocument | undefined, live: T | undefined): Promise<LoadedFiles<T>>
+  /** Resolves when a document can be loaded. The store has this time to answer, too. */
+  readonly canLoad?: Promise<unknown> | undefined
   /** Where the last good document is kept. */
   readonly stateFile?: string | undefined
   readonly events?: ControlSourceEvents
@@ -50,8 +52,11 @@ export interface SourceStatus {
   readonly problems: readonly string[]
 }
 
-/** A store that answers does so within milliseconds; a start must not take a second. */
-const FIRST_DOCUMENT_MS = 500
+/**
+ * A store that answers does so within milliseconds, and a start must not take a second. A store
+ * that refuses ends the wait.
+ */
+const FIRST_DOCUMENT_MS = 200
 
 /** Without a last good version, a node would serve with the limits of its local file instead. */
 const FIRST_DOCUMENT_EVER_MS = 3_000
@@ -104,7 +109,8 @@ export class ControlSource<T> implements ConfigSource<T> {
     this.#poisoned = applying
     this.#startFollowing()
     const waitMs = lastGood === undefined ? FIRST_DOCUMENT_EVER_MS : FIRST_DOCUMENT_MS
-    await Promise.race([this.#first.promise, pause(waitMs)])
+    const waited = Promise.all([pause(waitMs), this.#options.canLoad])
+    await Promise.race([this.#first.promise, waited])
     const candidates: (RemoteDocument | undefined)[] = []
     if (this.#isKnown && this.#isUsable(this.#published)) candidates.push(this.#published)
     // Without an answer, what was live last is better than what is in the local file.
