@@ -292,10 +292,12 @@ export class ChargeQueue {
   #outcomeOf(lane: Lane): Outcome<BatchCall> {
     return {
       onReply: (reply, isConfirmed, call) => {
-        const handle = () => this.#onReply(lane, reply, isConfirmed, call)
-        const isOneOfMany = lane.inFlight > 1 || this.#replyTurns.isTaken
-        if (isOneOfMany && lane.gate === undefined) this.#replyTurns.take(handle)
-        else handle()
+        const underWay = lane.wave?.commands ?? lane.inFlight
+        if (underWay === 1 && !this.#replyTurns.isTaken) {
+          this.#onReply(lane, reply, isConfirmed, call)
+          return
+        }
+        this.#replyTurns.take(() => this.#onReply(lane, reply, isConfirmed, call))
       },
       onError: (error, call) => {
         this.#arrive(call)
