@@ -81,8 +81,9 @@ export const rules: readonly Rule[] = [
   },
   {
     name: `files have at most ${FILE_LINES_MAX} lines, generated ones aside`,
-    check: ({ lines, syntax }) => {
-      if (syntax === undefined || lines.length - 1 <= FILE_LINES_MAX) return []
+    check: ({ path, lines, syntax }) => {
+      const isProgram = syntax !== undefined || path.endsWith('.sh')
+      if (!isProgram || lines.length - 1 <= FILE_LINES_MAX) return []
       if (isGenerated(lines)) return []
       return [{ line: lines.length, text: `a file of ${lines.length} lines` }]
     },

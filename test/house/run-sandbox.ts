@@ -92,7 +92,7 @@ export class RunSandbox {
   readonly #log = join(this.#place, 'log')
 
   constructor() {
-    for (const path of ['run.sh', '.ci/run']) {
+    for (const path of ['run.sh', 'tools/set-up/set-up.sh', '.ci/run']) {
       fs.mkdirSync(dirname(join(this.root, path)), { recursive: true })
       fs.copyFileSync(join(repositoryRoot, path), join(this.root, path))
     }

@@ -54,8 +54,9 @@ valid change applies within a second, an invalid one is refused with its problem
                   REDIS_PASSWORD_FILE, REDIS_TLS, REDIS_SENTINEL_NAME
   --workers N     The number of processes that share the port. They need a shared store
 ${sourceHelp}
-TIDEGATE_ENABLED=0 admits everything, with a policy file as well (RATE_LIMIT_ENABLED is its older
-name).
+TIDEGATE_ENABLED=0 admits everything, even if the policy is enabled. RATE_LIMIT_ENABLED is its
+older name.
+
 ${SIGNALS}`,
   run: (args, terminal) =>
     run(args, terminal, ({ policy }, gateway) => {
@@ -74,13 +75,14 @@ export const serveCommand: Command = {
 
 Starts the gateway if the policy has upstreams, and the decision API, the rate limit service for
 Envoy and the listener for operators if it has the sections decisionApi, rateLimitService and
-admin. All of them apply the same limits to the same counters. The file is watched as by
-tidegate gateway.
+admin. All of them apply the same limits to the same counters. The file is watched: a valid change
+applies within a second, an invalid one is refused with its problems.
 
   --config FILE   The policy
   --workers N     The number of processes that share the ports. They need a shared store
 ${sourceHelp}
-TIDEGATE_ENABLED=0 admits everything.
+TIDEGATE_ENABLED=0 admits everything, even if the policy is enabled.
+
 ${SIGNALS}`,
   run: (args, terminal) =>
     run(args, terminal, (config, gateway) => {

@@ -32,21 +32,21 @@ export const probeCommand: Command = {
   summary: 'Check from outside that a limit of 10 admits exactly 10 of 30 requests',
   help: `Usage: tidegate probe --gateway URL [--decision-api URL] [--rls URL] [OPTIONS]
 
-Sends 30 requests at once with a new key, through each door that is named, and compares the number
-of those admitted with the limit. The policy needs this limit, and no other that denies the prober:
+Sends 30 requests with a new key at once to each service that is named, and compares the number of
+admitted ones with the limit. The policy needs this limit, and no other that denies the prober:
 
   - { name: probe, key: { header: x-tidegate-probe }, otherwise: skip, limit: 10, per: 1h }
 
-  --gateway URL        A path of the gateway, best one without a route
+  --gateway URL        A URL of the gateway, preferably one without a route
   --decision-api URL   The decision API, with the token in TIDEGATE_PROBE_TOKEN or --token-file
   --rls URL            The HTTP port of the rate limit service
   --name LIMIT         The name of the limit. Default: probe
   --domain NAME        The domain for the rate limit service. Default: tidegate
   --token-file FILE    The file with the token of the decision API
-  --listen PORT        Go on, and serve /metrics for Prometheus on this port of 127.0.0.1
+  --listen PORT        Repeat this, and serve /metrics for Prometheus on this port of 127.0.0.1
   --every SECONDS      The pause between rounds, with --listen. Default: 60
 
-Exit code 1: a door admitted another number, or did not answer.
+Exit code 1: a service admitted another number, or did not answer.
 `,
   async run(args, terminal) {
     const values = parse(args)

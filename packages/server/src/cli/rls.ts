@@ -32,7 +32,7 @@ export const rlsCommand: Command = {
 
 Serves envoy.service.ratelimit.v3.RateLimitService on port 8081, HTTP on 8080 and debug pages on
 6070 of the loopback address. Reads the YAML files of envoyproxy/ratelimit unchanged, or a policy,
-and follows them while it runs; an invalid file is refused and the configuration before stays.
+and follows them while it runs. An invalid change is refused, and the live configuration stays.
 
   --config FILE      A policy, with limits and store. Its section rateLimitService has the listeners
   --config-dir DIR   The folder of the YAML files. Default: RUNTIME_ROOT and

@@ -35,9 +35,9 @@ export const regionsCommand: Command = {
        tidegate regions remember NAME --why TEXT [OPTIONS]
 
 status prints a line for each other region, as the node sees it. Exit code 1: a region does not
-answer. forget gives up a region that is lost for good: the keys whose home it was get another one
-when the units that it granted matter no longer. remember ends that, after the region has left the
-list. Without a control store for all nodes, run them on every node.
+answer. forget gives up a region that is lost for good: its keys get another home once the units
+that it granted have expired. remember ends that, after the region has left the list. Without a
+control store for all nodes, run both on every node.
 
 ${WHY_HELP}${ADMIN_HELP}`,
   async run(args, terminal) {

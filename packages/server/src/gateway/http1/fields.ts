@@ -11,21 +11,48 @@ export interface ReadErrors {
   tooLarge(message: string): Error
 }
 
-/** Control characters, and CR or LF alone. */
-const forbidden = /[^\t\r\n\x20-\x7e\x80-\xff]|\r(?!\n)|(?<!\r)\n/
+/**
+ * Lines without control characters. CR and LF occur only as line ends. Matching what is allowed
+ * takes less than half the time of searching for what is not.
+ */
+const lines = /^[\t\x20-\x7e\x80-\xff]*(?:\r\n[\t\x20-\x7e\x80-\xff]*)*$/
 
-/** Like `forbidden`, for an incomplete head: a CR at its end may still become a line end. */
+/** What `lines` does not allow in an incomplete head: a CR at its end may become a line end. */
 const forbiddenSoFar = /[^\t\r\n\x20-\x7e\x80-\xff]|\r(?=[^\n])|(?<!\r)\n/
 
 const token = /^[!#$%&'*+\-.^_`|~\w]+$/
 
+/** True if the text has control characters, or CR or LF alone. */
 export function hasForbidden(text: string): boolean {
-  return forbidden.test(text)
+  return !lines.test(text)
 }
 
 /** A text that begins within a line end must begin with its CR. */
 export function hasForbiddenSoFar(text: string): boolean {
   return forbiddenSoFar.test(text)
+}
+
+/**
+ * The beginnings of lines by their names: most messages have the same ones. The bounds keep it
+ * below 200 KB.
+ */
+const lineStarts = new Map<string, string>()
+const LINE_STARTS_MAX = 1_000
+const LINE_START_LENGTH_MAX = 64
+
+/**
+ * Returns a line end, the name and a colon, which a value can follow; undefined if the name is not
+ * valid. With one text instead of three, a head takes two thirds of the time.
+ */
+export function lineStart(name: string): string | undefined {
+  const known = lineStarts.get(name)
+  if (known !== undefined) return known
+  if (!token.test(name)) return undefined
+  const start = copyOf(`\r\n${name}: `)
+  if (lineStarts.size < LINE_STARTS_MAX && name.length <= LINE_START_LENGTH_MAX) {
+    lineStarts.set(copyOf(name), start)
+  }
+  return start
 }
 
 /** Adds the fields from `start` to the end of the text. */

@@ -40,7 +40,7 @@ const listenerTimeouts = z.strictObject({
 const overload = z.strictObject({
   delay: duration
     .default(100)
-    .describe('Requests are shed if the event loop is late by this time, turn after turn.'),
+    .describe('How late the event loop may be. If it is later for 3 s, requests are shed.'),
   requestsMax: integer(1, 1_000_000)
     .optional()
     .describe('Requests in flight at most. Default: the sum of the upstreams, 1,000 to 10,000.'),

@@ -54,7 +54,8 @@ const route = z.strictObject({
       stripPrefix: ownPath.optional().describe('Removed from the start of the path.'),
       addPrefix: ownPath.optional().describe('Added to the start of the path.'),
     })
-    .optional(),
+    .optional()
+    .describe('Changes to the path that the upstream receives.'),
   cors: z
     .union([z.literal(false), corsSection])
     .optional()

@@ -21,7 +21,8 @@ const upstream = z.strictObject({
       response: duration.default(30_000).describe('For the head of the response to arrive.'),
       idle: duration.default(60_000).describe('Between two chunks of the response.'),
     })
-    .prefault({}),
+    .prefault({})
+    .describe('Timeouts of a request to a target.'),
   healthCheck: z
     .strictObject({
       path: z
@@ -50,7 +51,7 @@ const upstream = z.strictObject({
     .describe('Leaves out targets that keep failing.'),
   retries: integer(0, 5)
     .default(1)
-    .describe('Further targets to try, only if the request cannot have been processed.'),
+    .describe('Further attempts, only if the request cannot have an effect twice.'),
   connectionsMax: integer(1, 10_000)
     .default(256)
     .describe('Connections to one target at most, besides one for health checks.'),

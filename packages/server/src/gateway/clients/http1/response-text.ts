@@ -1,6 +1,7 @@
 /** Responses as HTTP/1 text. */
 
 import { STATUS_CODES } from 'node:http'
+import { lineStart } from '../../http1/fields.ts'
 import type { Ending } from '../../http1/message-writer.ts'
 import type { GatewayResponse } from '../../message.ts'
 
@@ -16,7 +17,7 @@ export function headText(
   { status, statusText, headers }: GatewayResponse,
   { ending, bodyBytes, keptSeconds }: HeadOptions,
 ): string {
-  let head = `HTTP/1.1 ${status} ${statusText || STATUS_CODES[status] || 'Unknown'}\r\n`
+  let head = `HTTP/1.1 ${status} ${statusText || STATUS_CODES[status] || 'Unknown'}`
   let hasDate = false
   let hasLength = false
   for (let at = 0; at < headers.length; at += 2) {
@@ -24,13 +25,13 @@ export function headText(
     if (name === 'date') hasDate = true
     else if (name === 'content-length') hasLength = true
     else if (name === 'trailer' && ending !== 'chunks') continue
-    head += `${name}: ${headers[at + 1]}\r\n`
+    head += (lineStart(name) ?? `\r\n${name}: `) + headers[at + 1]
   }
-  if (ending === 'chunks') head += 'transfer-encoding: chunked\r\n'
-  if (!hasLength && bodyBytes !== undefined) head += `content-length: ${bodyBytes}\r\n`
-  if (!hasDate) head += `date: ${dateNow()}\r\n`
-  if (keptSeconds === undefined) return `${head}connection: close\r\n\r\n`
-  return `${head}connection: keep-alive\r\nkeep-alive: timeout=${keptSeconds}\r\n\r\n`
+  if (ending === 'chunks') head += '\r\ntransfer-encoding: chunked'
+  if (!hasLength && bodyBytes !== undefined) head += `\r\ncontent-length: ${bodyBytes}`
+  if (!hasDate) head += `\r\ndate: ${dateNow()}`
+  if (keptSeconds === undefined) return `${head}\r\nconnection: close\r\n\r\n`
+  return `${head}\r\nconnection: keep-alive\r\nkeep-alive: timeout=${keptSeconds}\r\n\r\n`
 }
 
 let dateSecond = 0

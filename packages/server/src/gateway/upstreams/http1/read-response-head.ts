@@ -83,8 +83,6 @@ class Fields {
       throw invalidResponse('the length of the body is declared in two ways')
     }
     const connection = this.#connection
-    const tokens = connection === '' ? [] : connection.split(',').map((one) => one.trim())
-    const isKept = this.#isHttp11 || tokens.includes('keep-alive')
     return {
       status,
       statusText,
@@ -92,7 +90,7 @@ class Fields {
       bodyBytes: this.#bodyBytes,
       isChunked: this.#isChunked,
       connection,
-      isPersistent: isKept && !tokens.includes('close'),
+      isPersistent: isPersistent(connection, this.#isHttp11),
       keepAliveMs: this.#keepAlive === '' ? undefined : keepAliveMs(this.#keepAlive),
     }
   }
@@ -111,6 +109,14 @@ class Fields {
     }
     this.#isChunked = true
   }
+}
+
+function isPersistent(connection: string, isHttp11: boolean): boolean {
+  // Nearly all servers send one of these, or nothing.
+  if (connection === 'keep-alive') return true
+  if (connection === '') return isHttp11
+  const tokens = connection.split(',').map((one) => one.trim())
+  return (isHttp11 || tokens.includes('keep-alive')) && !tokens.includes('close')
 }
 
 function keepAliveMs(value: string): number | undefined {

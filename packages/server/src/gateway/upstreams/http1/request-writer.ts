@@ -3,6 +3,7 @@
 import type { Socket } from 'node:net'
 import type { Body } from '../../body/body.ts'
 import type { HeaderList } from '../../header-list.ts'
+import { lineStart } from '../../http1/fields.ts'
 import { type MessageOwner, writeMessage } from '../../http1/message-writer.ts'
 import { upstreamError } from './upstream-error.ts'
 
@@ -28,10 +29,10 @@ const badInValue = /[^\t\x20-\x7e\x80-\xff]/
 const badInTarget = /^$|[^\x21-\x7e]/
 const token = /^[!#$%&'*+\-.^_`|~\w]+$/
 
-const KEEP_ALIVE = 'connection: keep-alive\r\n'
+const KEEP_ALIVE = '\r\nconnection: keep-alive'
 
 /** `TE` concerns only the next server, so `Connection` must list it. */
-const KEEP_ALIVE_TE = 'connection: keep-alive, te\r\n'
+const KEEP_ALIVE_TE = '\r\nconnection: keep-alive, te'
 
 /** Methods for which servers expect a length even if there is no body. */
 const methodsWithBody: ReadonlySet<string> = new Set(['POST', 'PUT', 'PATCH'])
@@ -55,40 +56,30 @@ export function writeRequest(socket: Socket, request: OutgoingRequest, owner: Me
 
 function headOf(request: OutgoingRequest): string {
   const { method, target, headers, upgrade } = request
-  if (!isToken(method) || !isWritableTarget(target)) throw unwritable('the target of the request')
-  let head = `${method} ${target} HTTP/1.1\r\n`
+  if (!token.test(method) || !isWritableTarget(target))
+    throw unwritable('the target of the request')
+  let head = `${method} ${target} HTTP/1.1`
   let hasTe = false
   for (let at = 0; at < headers.length; at += 2) {
     // https://www.rfc-editor.org/rfc/rfc9110#section-10.1.4
     if (headers[at] === 'te') hasTe = true
-    head += field(headers[at] as string, headers[at + 1] as string)
+    const start = lineStart(headers[at] as string)
+    const value = headers[at + 1] as string
+    if (start === undefined || badInValue.test(value)) throw unwritable('a header field')
+    head += start + value
   }
   if (upgrade === undefined) head += hasTe ? KEEP_ALIVE_TE : KEEP_ALIVE
-  else head += `connection: upgrade${hasTe ? ', te' : ''}\r\n${field('upgrade', upgrade)}`
-  return `${head}${framing(request)}\r\n`
+  else head += switching(upgrade, hasTe)
+  return `${head}${framing(request)}\r\n\r\n`
 }
 
 export function isWritableTarget(target: string): boolean {
   return !badInTarget.test(target)
 }
 
-function field(name: string, value: string): string {
-  if (!isToken(name) || badInValue.test(value)) throw unwritable('a header field')
-  return `${name}: ${value}\r\n`
-}
-
-/** A cache of valid names: most requests have the same ones. The bounds keep it below 100 KB. */
-const knownTokens = new Set<string>()
-const KNOWN_TOKENS_MAX = 1_000
-const KNOWN_TOKEN_LENGTH_MAX = 64
-
-function isToken(name: string): boolean {
-  if (knownTokens.has(name)) return true
-  if (!token.test(name)) return false
-  if (knownTokens.size < KNOWN_TOKENS_MAX && name.length <= KNOWN_TOKEN_LENGTH_MAX) {
-    knownTokens.add(name)
-  }
-  return true
+function switching(upgrade: string, hasTe: boolean): string {
+  if (badInValue.test(upgrade)) throw unwritable('a header field')
+  return `\r\nconnection: upgrade${hasTe ? ', te' : ''}\r\nupgrade: ${upgrade}`
 }
 
 export function unwritable(part: string): Error {
@@ -97,9 +88,9 @@ export function unwritable(part: string): Error {
 
 /** A body without a declared length is sent in chunks; a request never has both. */
 function framing({ method, body, bodyBytes }: OutgoingRequest): string {
-  if (body === null) return methodsWithBody.has(method) ? 'content-length: 0\r\n' : ''
+  if (body === null) return methodsWithBody.has(method) ? '\r\ncontent-length: 0' : ''
   const bytes = Buffer.isBuffer(body) ? body.length : bodyBytes
-  return bytes === undefined ? 'transfer-encoding: chunked\r\n' : `content-length: ${bytes}\r\n`
+  return bytes === undefined ? '\r\ntransfer-encoding: chunked' : `\r\ncontent-length: ${bytes}`
 }
 
 function writeWhole(socket: Socket, head: string, body: Buffer): void {
