@@ -1,13 +1,17 @@
 import { defineConfig } from 'vitest/config'
+import { LongFirst } from './test/support/long-first.ts'
 import { CountReporter } from './test/support/reporter.ts'
 import { isSoak } from './test/support/suite.ts'
 
-/** What happens when something takes too long: one at a time, so that nothing else does. */
+/**
+ * What happens when something takes too long: two at a time, so that little else does. They wait
+ * for most of their time, and no other test is beside them.
+ */
 const undisturbed = [
   'packages/tidegate/src/stores/deadlines*.test.ts',
   'packages/tidegate/src/stores/guarded/guarded-*.test.ts',
   'test/{burst,overload,reliability,support/faults}/**/!(*-report|page).test.ts',
-  'test/redis/!(permissions|recipes).test.ts',
+  'test/redis/{distance,hot-keys,synced-keys,*.soak}.test.ts',
   'test/e2e/rls/faults*.test.ts',
   'test/e2e/control/{fleet,hostile}.soak.test.ts',
 ]
@@ -53,6 +57,9 @@ const ofOtherSuite = isSoak ? '**/!(*.soak).test.ts' : '**/*.soak.test.ts'
 /** Long tests measure their process, so each has one of its own. */
 const notShared = ['**/node_modules/**', '**/*.soak.test.ts', ofOtherSuite]
 
+/** Three for each of two cores: most of them wait for servers or for time to pass. */
+const togetherMax = 6
+
 export default defineConfig({
   plugins: [
     {
@@ -73,6 +80,7 @@ export default defineConfig({
     testTimeout: isSoak ? 600_000 : 120_000,
     hookTimeout: 120_000,
     setupFiles: ['./test/support/quiet-warnings.ts'],
+    sequence: { sequencer: LongFirst },
     globalSetup: './test/support/build-program.ts',
     projects: [
       {
@@ -83,7 +91,7 @@ export default defineConfig({
           exclude: notShared,
           isolate: false,
           setupFiles: ['./test/support/leave-no-trace.ts'],
-          maxWorkers: 4,
+          maxWorkers: togetherMax,
           sequence: { groupOrder: 1 },
         },
       },
@@ -95,7 +103,7 @@ export default defineConfig({
           exclude: [...notShared, ...undisturbed, ...pure],
           isolate: false,
           setupFiles: ['./test/support/leave-no-trace.ts'],
-          maxWorkers: 4,
+          maxWorkers: togetherMax,
           sequence: { groupOrder: 1 },
         },
       },
@@ -108,8 +116,7 @@ export default defineConfig({
             ...['**/node_modules/**', ofOtherSuite, ...undisturbed],
             ...(isSoak ? [] : [...pure, ...shared]),
           ],
-          // Two more than cores: most of them wait for servers or for time to pass.
-          maxWorkers: 4,
+          maxWorkers: togetherMax,
           sequence: { groupOrder: 1 },
         },
       },
@@ -119,7 +126,7 @@ export default defineConfig({
           name: 'undisturbed',
           include: undisturbed,
           exclude: ['**/node_modules/**', ofOtherSuite],
-          maxWorkers: 1,
+          maxWorkers: 2,
           sequence: { groupOrder: 2 },
         },
       },
