@@ -3,17 +3,23 @@ import { LongFirst } from './test/support/long-first.ts'
 import { CountReporter } from './test/support/reporter.ts'
 import { isSoak } from './test/support/suite.ts'
 
+/** Long tests of loads and faults that use the whole machine or report times: one at a time. */
+const alone = [
+  'test/{burst,overload,reliability}/**/*.soak.test.ts',
+  'test/e2e/rls/faults.soak.test.ts',
+  'test/e2e/control/{fleet,hostile}.soak.test.ts',
+]
+
 /**
  * What happens when something takes too long: two at a time, so that little else does. They wait
- * for most of their time, and no other test is beside them.
+ * for most of their time.
  */
 const undisturbed = [
   'packages/tidegate/src/stores/deadlines*.test.ts',
   'packages/tidegate/src/stores/guarded/guarded-*.test.ts',
   'test/{burst,overload,reliability,support/faults}/**/!(*-report|page).test.ts',
   'test/redis/{distance,hot-keys,synced-keys,*.soak}.test.ts',
-  'test/e2e/rls/faults*.test.ts',
-  'test/e2e/control/{fleet,hostile}.soak.test.ts',
+  'test/e2e/rls/faults.test.ts',
 ]
 
 /**
@@ -113,7 +119,7 @@ export default defineConfig({
           name: 'together',
           include: all,
           exclude: [
-            ...['**/node_modules/**', ofOtherSuite, ...undisturbed],
+            ...['**/node_modules/**', ofOtherSuite, ...undisturbed, ...alone],
             ...(isSoak ? [] : [...pure, ...shared]),
           ],
           maxWorkers: togetherMax,
@@ -125,9 +131,19 @@ export default defineConfig({
         test: {
           name: 'undisturbed',
           include: undisturbed,
-          exclude: ['**/node_modules/**', ofOtherSuite],
+          exclude: ['**/node_modules/**', ofOtherSuite, ...alone],
           maxWorkers: 2,
           sequence: { groupOrder: 2 },
+        },
+      },
+      {
+        extends: true,
+        test: {
+          name: 'alone',
+          include: alone,
+          exclude: ['**/node_modules/**', ofOtherSuite],
+          maxWorkers: 1,
+          sequence: { groupOrder: 3 },
         },
       },
     ],

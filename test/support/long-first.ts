@@ -8,7 +8,7 @@ import { relative } from 'node:path'
 import { BaseSequencer, type TestSpecification } from 'vitest/node'
 import { repositoryRoot } from '../house/source-file.ts'
 
-/** Files that take more than 8 s by themselves, the longest first. */
+/** The longest first: files above 8 s of the quick suite, and above 40 s of the soak suite. */
 export const longFiles: readonly string[] = [
   'test/e2e/gateway/http2-sessions.test.ts',
   'test/security/slow-clients.test.ts',
@@ -34,6 +34,21 @@ export const longFiles: readonly string[] = [
   'packages/tidegate/src/stores/contract/equivalence.test.ts',
   'test/redis/sentinel-failover.test.ts',
   'test/e2e/gateway/drain.test.ts',
+  'test/e2e/gateway/node-transport.soak.test.ts',
+  'test/e2e/control/faults.soak.test.ts',
+  'test/e2e/metrics/alerts.soak.test.ts',
+  'test/differential/http1.soak.test.ts',
+  'test/security/node-transport.soak.test.ts',
+  'test/differential/http2.soak.test.ts',
+  'test/e2e/regions/regions.soak.test.ts',
+  'test/simulation/regions.soak.test.ts',
+  'test/e2e/gateway/vanishing-clients.soak.test.ts',
+  'packages/server/src/policy/api-keys/key-file.soak.test.ts',
+  'test/e2e/control/admin-fleet.soak.test.ts',
+  'test/redis/slots.soak.test.ts',
+  'test/e2e/console/console.soak.test.ts',
+  'test/idempotency/processes.soak.test.ts',
+  'test/e2e/console/page-cost.soak.test.ts',
 ]
 
 export class LongFirst extends BaseSequencer {
