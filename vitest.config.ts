@@ -1,15 +1,25 @@
 import { defineConfig } from 'vitest/config'
+import { LongFirst } from './test/support/long-first.ts'
 import { CountReporter } from './test/support/reporter.ts'
 import { isSoak } from './test/support/suite.ts'
 
-/** What happens when something takes too long: one at a time, so that nothing else does. */
+/** Long tests of loads and faults that use the whole machine or report times: one at a time. */
+const alone = [
+  'test/{burst,overload,reliability}/**/*.soak.test.ts',
+  'test/e2e/rls/faults.soak.test.ts',
+  'test/e2e/control/{fleet,hostile}.soak.test.ts',
+]
+
+/**
+ * What happens when something takes too long: two at a time, so that little else does. They wait
+ * for most of their time.
+ */
 const undisturbed = [
   'packages/tidegate/src/stores/deadlines*.test.ts',
   'packages/tidegate/src/stores/guarded/guarded-*.test.ts',
   'test/{burst,overload,reliability,support/faults}/**/!(*-report|page).test.ts',
-  'test/redis/!(permissions|recipes).test.ts',
-  'test/e2e/rls/faults*.test.ts',
-  'test/e2e/control/{fleet,hostile}.soak.test.ts',
+  'test/redis/{distance,hot-keys,synced-keys,*.soak}.test.ts',
+  'test/e2e/rls/faults.test.ts',
 ]
 
 /**
@@ -53,6 +63,9 @@ const ofOtherSuite = isSoak ? '**/!(*.soak).test.ts' : '**/*.soak.test.ts'
 /** Long tests measure their process, so each has one of its own. */
 const notShared = ['**/node_modules/**', '**/*.soak.test.ts', ofOtherSuite]
 
+/** Three for each of two cores: most of them wait for servers or for time to pass. */
+const togetherMax = 6
+
 export default defineConfig({
   plugins: [
     {
@@ -73,6 +86,7 @@ export default defineConfig({
     testTimeout: isSoak ? 600_000 : 120_000,
     hookTimeout: 120_000,
     setupFiles: ['./test/support/quiet-warnings.ts'],
+    sequence: { sequencer: LongFirst },
     globalSetup: './test/support/build-program.ts',
     projects: [
       {
@@ -83,7 +97,7 @@ export default defineConfig({
           exclude: notShared,
           isolate: false,
           setupFiles: ['./test/support/leave-no-trace.ts'],
-          maxWorkers: 4,
+          maxWorkers: togetherMax,
           sequence: { groupOrder: 1 },
         },
       },
@@ -95,7 +109,7 @@ export default defineConfig({
           exclude: [...notShared, ...undisturbed, ...pure],
           isolate: false,
           setupFiles: ['./test/support/leave-no-trace.ts'],
-          maxWorkers: 4,
+          maxWorkers: togetherMax,
           sequence: { groupOrder: 1 },
         },
       },
@@ -105,11 +119,10 @@ export default defineConfig({
           name: 'together',
           include: all,
           exclude: [
-            ...['**/node_modules/**', ofOtherSuite, ...undisturbed],
+            ...['**/node_modules/**', ofOtherSuite, ...undisturbed, ...alone],
             ...(isSoak ? [] : [...pure, ...shared]),
           ],
-          // Two more than cores: most of them wait for servers or for time to pass.
-          maxWorkers: 4,
+          maxWorkers: togetherMax,
           sequence: { groupOrder: 1 },
         },
       },
@@ -118,9 +131,19 @@ export default defineConfig({
         test: {
           name: 'undisturbed',
           include: undisturbed,
+          exclude: ['**/node_modules/**', ofOtherSuite, ...alone],
+          maxWorkers: 2,
+          sequence: { groupOrder: 2 },
+        },
+      },
+      {
+        extends: true,
+        test: {
+          name: 'alone',
+          include: alone,
           exclude: ['**/node_modules/**', ofOtherSuite],
           maxWorkers: 1,
-          sequence: { groupOrder: 2 },
+          sequence: { groupOrder: 3 },
         },
       },
     ],

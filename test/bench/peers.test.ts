@@ -8,6 +8,7 @@ import { callsOver } from '../../bench/parts/rls/calls.ts'
 import { envoyCalls } from '../../bench/parts/rls/service.ts'
 import { peerProgram } from '../../bench/peers/peer-program.ts'
 import type { Program } from '../../tools/install/install-program.ts'
+import { until } from '../support/servers/until.ts'
 
 const program: Program = {
   name: 'Example',
@@ -89,5 +90,12 @@ async function load(answer: (stream: ServerHttp2Stream) => void) {
   await once(server, 'listening')
   onTestFinished(() => void server.close())
   const { port } = server.address() as AddressInfo
-  return callsOver({ port, path: envoyCalls.path }, [envoyCalls.body('t0')], 0.2)
+  // A process that stalls for as long as the load lasts has counted nothing.
+  const loaded = await until('calls are answered', async () => {
+    const calls = callsOver({ port, path: envoyCalls.path }, [envoyCalls.body('t0')], 0.2)
+    const [result] = await Promise.allSettled([calls])
+    return (result.status === 'rejected' || result.value.perSecond > 0) && result
+  })
+  if (loaded.status === 'rejected') throw loaded.reason
+  return loaded.value
 }

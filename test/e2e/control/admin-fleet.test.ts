@@ -109,7 +109,11 @@ describe.skipIf(isEtcdMissing())('the admin API of a fleet', () => {
   test('responds with success on every route', async () => {
     const { call, publish, tokenFor } = await startAdminNode('a', fleet())
     await tokenFor('read')
-    const { tokens } = (await call('GET', '/v1/tokens')).body as { tokens: { id: string }[] }
+    // A node lists a token when etcd has told it, also one that it has made.
+    const tokenId = await until('the token is listed', async () => {
+      const { tokens } = (await call('GET', '/v1/tokens')).body as { tokens: { id: string }[] }
+      return tokens[0]?.id
+    })
     const why = 'a test'
     const end = { for: '1h', why }
     const key = { limit: 'api', key: ['acme'] }
@@ -140,7 +144,7 @@ describe.skipIf(isEtcdMissing())('the admin API of a fleet', () => {
       'POST /v1/blocks/remove': { body: { ...block, why } },
       'PUT /v1/switch': { body: { limits: 'shadow', why } },
       'POST /v1/tokens': { body: { name: 'ada', role: 'read', ...end } },
-      'POST /v1/tokens/revoke': { body: { id: tokens[0]?.id, why } },
+      'POST /v1/tokens/revoke': { body: { id: tokenId, why } },
     }
     await publish(apiPolicy(3), 0)
     // Those that remove come last in their part of the table, and the canary ends twice.

@@ -54,3 +54,30 @@ test('a command has its own deadline if the burst is over before it', () => {
   const isBurst = () => performance.now() - startMs >= 5 && performance.now() - startMs < 10
   expect(givenUpAfterMs(isBurst)).toBeLessThan(2 * DEADLINE_MS)
 })
+
+test('a connection is renewed after a second of missing confirmations', async () => {
+  let confirmed = 1
+  let reconnects = 0
+  const caller = {
+    evalshaAndWait: async () => ({ reply: [], confirmed }),
+    reconnect: () => {
+      reconnects += 1
+    },
+  } as unknown as RedisCaller
+  const replication = { replicas: 1, timeoutMs: 10 }
+  const options = { deadlineMs: DEADLINE_MS, roundTrip: new RoundTrip(), replication }
+  const runner = new ScriptRunner(caller, options)
+  const run = async (isConfirmed: boolean, afterMs: number) => {
+    vi.advanceTimersByTime(afterMs)
+    confirmed = isConfirmed ? 1 : 0
+    await new Promise<void>((resolve, reject) => {
+      runner.run(call as ScriptCall, { onReply: () => resolve(), onError: reject })
+    })
+    return reconnects
+  }
+  expect(await run(false, 60_000)).toBe(0)
+  expect(await run(true, 900)).toBe(0)
+  expect(await run(false, 60_000)).toBe(0)
+  expect(await run(false, 999)).toBe(0)
+  expect(await run(false, 1)).toBe(1)
+})

@@ -66,8 +66,8 @@ export class ScriptRunner {
   readonly #patient: FlightTimes
   readonly #unanswered = { count: 0 }
   #reconnectedMs = Number.NEGATIVE_INFINITY
-  /** When replicas last confirmed, or the start. */
-  #confirmedMs = steadyClock.now()
+  /** When replicas first failed to confirm since they last did. */
+  #unconfirmedMs: number | undefined
 
   constructor(caller: RedisCaller, options: RunnerOptions) {
     this.#caller = caller
@@ -154,9 +154,13 @@ export class ScriptRunner {
 
   /** A master without confirmations may be cut off, while another one has taken over. */
   #onConfirmed(isConfirmed: boolean): void {
+    if (isConfirmed) {
+      this.#unconfirmedMs = undefined
+      return
+    }
     const nowMs = steadyClock.now()
-    if (isConfirmed) this.#confirmedMs = nowMs
-    else if (nowMs - this.#confirmedMs >= UNCONFIRMED_MS_MAX) this.#reconnect()
+    this.#unconfirmedMs ??= nowMs
+    if (nowMs - this.#unconfirmedMs >= UNCONFIRMED_MS_MAX) this.#reconnect()
   }
 
   /** A new connection finds the server that the name resolves to now. */
