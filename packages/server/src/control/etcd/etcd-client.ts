@@ -52,6 +52,8 @@ export class EtcdClient {
   readonly #closing = new AbortController()
   readonly #agents = { 'http:': agentOf(Agent), 'https:': agentOf(TlsAgent) }
   #token: string | undefined
+  /** True while no member has answered since all of them failed. */
+  #areAllAway = false
   #authenticating: Promise<void> | undefined
 
   constructor(settings: EtcdSettings) {
@@ -59,17 +61,24 @@ export class EtcdClient {
     this.endpoints = new Endpoints(settings.endpoints)
   }
 
-  /** Asks every member at most once. Rejects with the failure of the last one. */
+  /**
+   * Asks every member at most once. Rejects with the failure of the last one. When all have failed,
+   * a call asks one member, the next one another, until one answers: a change that needs several
+   * calls fails after seconds then, instead of half a minute.
+   */
   async call(path: string, body: unknown, options: CallOptions): Promise<unknown> {
-    for (let left = this.endpoints.count; ; ) {
+    for (let left = this.#areAllAway ? 1 : this.endpoints.count; ; ) {
       const endpoint = this.endpoints.current
       try {
-        return await this.#callWithToken(endpoint, path, body, options)
+        const answer = await this.#callWithToken(endpoint, path, body, options)
+        this.#areAllAway = false
+        return answer
       } catch (error) {
         if (!(error instanceof EtcdFailure) || error.kind !== 'away') throw error
         if (this.#closing.signal.aborted) throw error
         this.endpoints.leave(endpoint)
         left -= 1
+        if (left === 0) this.#areAllAway = true
         if (left === 0 || (error.wasSent && !options.isRepeatable)) throw error
       }
     }
