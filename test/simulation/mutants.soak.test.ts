@@ -17,7 +17,7 @@ import { describe, expect, onTestFinished, test } from 'vitest'
 import { repositoryRoot } from '../house/source-file.ts'
 import { type Mutant, mutants } from './mutants.ts'
 
-/** Fewer than regions.soak.test.ts runs without a failure, from the same first seed. */
+/** regions.soak.test.ts runs these seeds, and others, without a failure. */
 const SEEDS = 1_000
 
 const parts = [
@@ -42,9 +42,18 @@ describe('the simulations find', () => {
   })
 })
 
-async function failureIn(folder: string, { simulation }: Mutant, seeds = SEEDS): Promise<string> {
-  const program = join(folder, 'test/simulation/mutant-run.ts')
-  const run = promisify(execFile)(process.execPath, [program, simulation, String(seeds)])
+async function failureIn(
+  folder: string,
+  { simulation, firstSeed = 1 }: Mutant,
+  seeds = SEEDS,
+): Promise<string> {
+  const program = join(folder, 'test/simulation/run-seeds.ts')
+  const run = promisify(execFile)(process.execPath, [
+    program,
+    simulation,
+    String(firstSeed),
+    String(seeds),
+  ])
   return (await run).stdout
 }
 

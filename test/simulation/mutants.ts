@@ -6,6 +6,8 @@
 export interface Mutant {
   readonly name: string
   readonly simulation: 'shared' | 'partition' | 'home' | 'escrow'
+  /** Default: 1. For a defect that only one of some thousand seeds finds. */
+  readonly firstSeed?: number
   /** A source of the library or of the server, or in test/simulation. */
   readonly file: string
   readonly changes: readonly (readonly [from: string, to: string])[]
@@ -105,6 +107,24 @@ export const mutants: readonly Mutant[] = [
     changes: [
       ['for (const { key, units } of adjust) region', 'for (const { key, units } of []) region'],
     ],
+  },
+  {
+    name: 'an answer acknowledges units without those that were admitted meanwhile',
+    simulation: 'shared',
+    file: `${regions}/shared-row.ts`,
+    changes: [
+      [
+        'sent.some((one) => isSame(one, entry)) || isNews(entry, echo, all)',
+        'sent.some((one) => isSame(one, entry))',
+      ],
+    ],
+  },
+  {
+    name: 'a borrower that lost its loans reports that it has none',
+    simulation: 'partition',
+    firstSeed: 9_001,
+    file: `${regions}/partition-region.ts`,
+    changes: [['seen: (!this.#isDraining(nowMs) && ', 'seen: (']],
   },
   {
     name: 'late units are given back to the next window',

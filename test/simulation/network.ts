@@ -25,6 +25,7 @@ export class Network {
   /** Until when each direction is cut, and busy. */
   readonly #cutUntilMs = new Map<number, number>()
   readonly #busyUntilMs = new Map<number, number>()
+  #isHealed = false
 
   constructor(timeline: Timeline, random: Random, settings: LinkSettings, deliver: Deliver) {
     this.#timeline = timeline
@@ -39,8 +40,10 @@ export class Network {
     this.#cutUntilMs.set(link, Math.max(this.#cutUntilMs.get(link) ?? 0, untilMs))
   }
 
+  /** Ends all cuts and all loss, so that what regions know in the end is not a matter of luck. */
   healAll(): void {
     this.#cutUntilMs.clear()
+    this.#isHealed = true
   }
 
   /** `deliver` replaces that of the network for this message. */
@@ -48,7 +51,7 @@ export class Network {
     this.bytes += body.length
     this.messages++
     const { loss, duplication } = this.#settings
-    if (chance(this.#random, loss)) return
+    if (chance(this.#random, loss) && !this.#isHealed) return
     this.#carry(from, to, body, deliver)
     if (chance(this.#random, duplication)) this.#carry(from, to, body, deliver)
   }

@@ -22,7 +22,7 @@ import type { RegionShare } from '../../packages/tidegate/src/stores/regions/sha
 import { between, forkedRandom } from './forked-random.ts'
 import type { Incident } from './incidents.ts'
 import { type LinkSettings, Network } from './network.ts'
-import { RegionClock } from './region-clock.ts'
+import { RegionClock, START_MS } from './region-clock.ts'
 import { Timeline } from './timeline.ts'
 
 export interface SharedSetup {
@@ -60,6 +60,9 @@ export interface SimulatedRegion {
 
 const NAME = 'limit'
 
+/** As large as those of the server, which begin with the minutes of the clock. */
+const FIRST_TERM = START_MS / 60_000
+
 /** Digests of 12 characters. */
 export const keyOf = (key: number) => `key${String(key).padStart(9, '0')}`
 
@@ -83,9 +86,9 @@ export class SharedWorld {
       const offsetMs = random.below(2 * setup.offsetMsMax + 1) - setup.offsetMsMax
       const clock = new RegionClock(drift, offsetMs, random.below(1_000_000))
       const incarnation = stampText({ ms: clock.at(0).storeMs, count: 0 })
-      const region = { index, clock, downUntilMs: 0, incarnation, losses: 0, term: 0 }
+      const region = { index, clock, downUntilMs: 0, incarnation, losses: 0, term: FIRST_TERM }
       const store = memoryStore({ clock: clock.store })
-      return { ...region, store, shared: this.#protocol(clock, index, incarnation) }
+      return { ...region, store, shared: this.#protocol(region) }
     })
     const links = forkedRandom(setup.seed, 'links')
     this.network = new Network(this.timeline, links, setup.link, (from, to, body) => {
@@ -184,38 +187,34 @@ export class SharedWorld {
     if (incident.loses === 'exchanger') {
       // The next leader finds the rows in the store.
       const saved: SharedSaved = structuredClone(region.shared.save())
-      region.shared = this.#protocol(region.clock, region.index, region.incarnation, saved)
-      region.shared.lead(++region.term)
+      region.term++
+      region.shared = this.#protocol(region, saved)
     } else {
       region.store = memoryStore({ clock: region.clock.store })
       const { storeMs } = region.clock.at(this.timeline.nowMs)
       region.incarnation = stampText({ ms: storeMs, count: ++region.losses })
-      region.shared = this.#protocol(region.clock, region.index, region.incarnation)
+      region.shared = this.#protocol(region)
     }
     this.#referee.lost(region.index, incident.loses)
     this.#step(region.index, 0)
   }
 
   #protocol(
-    clock: RegionClock,
-    index: number,
-    incarnation: string,
+    region: Pick<SimulatedRegion, 'clock' | 'index' | 'incarnation' | 'term'>,
     saved?: SharedSaved,
   ): SharedRegion {
-    const times = clock.at(this.timeline.nowMs)
-    return new SharedRegion(
+    const { limit, blind, floor, exchangeMs } = this.setup
+    const { clock, index, incarnation, term } = region
+    const shared = new SharedRegion(
       {
-        regions: this.#shares,
-        self: nameOf(index),
-        limit: this.setup.limit,
-        incarnation,
-        blind: this.setup.blind,
-        floor: this.setup.floor,
-        exchangeMs: this.setup.exchangeMs,
+        ...{ regions: this.#shares, self: nameOf(index), limit, incarnation },
+        ...{ blind, floor, exchangeMs },
       },
-      times,
+      clock.at(this.timeline.nowMs),
       saved,
     )
+    shared.lead(term)
+    return shared
   }
 
   #tick(region: SimulatedRegion): void {

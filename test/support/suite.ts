@@ -44,10 +44,8 @@ export const sizes = {
   comparedShapes: sized(900, 3_000),
   /** Runs of each property that sets no number itself. The quick number is fast-check's default. */
   randomRuns: sized(100, 2_000),
-  /** Runs of each mode of regions: a few milliseconds each. */
-  simulatedSeeds: sized(120, 3_000),
-  /** Runs with the stores of the server, which settle promises: some 10 ms each. */
-  simulatedHomeSeeds: sized(80, 1_000),
+  /** Runs of each mode of regions: 2 to 4 ms each. */
+  simulatedSeeds: sized(200, 10_000),
   /** Histories of hundreds of steps, for each of six limits that four processes share. */
   leasedHistories: sized(20, 200),
   /**

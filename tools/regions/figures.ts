@@ -8,7 +8,6 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fixedWindow } from '../../packages/tidegate/src/limits/limits.ts'
 import { PARTS_MAX, sumOf } from '../../packages/tidegate/src/stores/regions/shares.ts'
-import { forkedRandom } from '../../test/simulation/forked-random.ts'
 import { type PartitionSetup, PartitionWorld } from '../../test/simulation/partition-world.ts'
 import {
   keyOf,
@@ -16,6 +15,7 @@ import {
   type SharedSetup,
   SharedWorld,
 } from '../../test/simulation/shared-world.ts'
+import { bytesPerDecision, type LinkLoad } from './link-bytes.ts'
 
 const REGIONS = 3
 const LIMIT = 9_000
@@ -201,54 +201,30 @@ function isKnownToAll(world: SharedWorld): boolean {
   })
 }
 
-const DECISION_KEYS = 100_000
-const DECISIONS_MS = 10_000
+const LOADS: readonly Omit<LinkLoad, 'mode'>[] = [
+  { algorithm: 'fixedWindow', limit: 100, perSecond: 3_000 },
+  { algorithm: 'fixedWindow', limit: 100, perSecond: 10_000 },
+  { algorithm: 'fixedWindow', limit: 1_000, perSecond: 10_000 },
+  { algorithm: 'tokenBucket', limit: 100, perSecond: 10_000 },
+]
 
-/** The limit of a customer, so that many keys are exchanged: from 9 units on. */
-const SMALL_LIMIT = 100
-
-/** Many decisions per second and region, with keys by Zipf's law. */
-function bytesPerDecision(perSecond: number): string[][] {
-  const perStep = (perSecond * STEP_MS) / 1_000
-  const world = worldOf({ ...usual, keys: DECISION_KEYS, limit: SMALL_LIMIT })
-  world.start(DECISIONS_MS)
-  const ends: number[] = []
-  for (let rank = 1; rank <= DECISION_KEYS; rank++) ends.push((ends.at(-1) ?? 0) + rank ** -1.1)
-  const random = forkedRandom(1, 'zipf')
-  for (let region = 0; region < REGIONS; region++) {
-    world.timeline.every(STEP_MS, 0, DECISIONS_MS, () => {
-      for (let count = 0; count < perStep; count++) {
-        const point = (random.below(2 ** 30) / 2 ** 30) * (ends.at(-1) ?? 1)
-        world.demand(region, keyOf(firstAbove(ends, point)), 1)
-      }
-    })
+async function bytesTable(): Promise<string[]> {
+  const rows: string[][] = []
+  for (const load of LOADS) {
+    const cells: string[] = []
+    for (const mode of ['shared', 'home', 'escrow'] as const) {
+      cells.push((await bytesPerDecision({ ...load, mode })).toFixed(1))
+    }
+    const { algorithm, limit, perSecond } = load
+    rows.push([`\`${algorithm}\`, ${limit} in 60 s`, perSecond.toLocaleString('en'), ...cells])
   }
-  world.timeline.runUntil(DECISIONS_MS)
-  const bytes = (world.network.bytes / world.asked).toFixed(2)
-  const rate = `${perSecond.toLocaleString('en')}/s and region`
-  return [[`bytes per decision, limit 100, ${rate}, 100,000 keys by Zipf 1.1`, bytes]]
-}
-
-function firstAbove(ends: readonly number[], point: number): number {
-  let [low, high] = [0, ends.length - 1]
-  while (low < high) {
-    const middle = (low + high) >> 1
-    if ((ends[middle] as number) > point) high = middle
-    else low = middle + 1
-  }
-  return low
+  return table(['limit', 'decisions per second and region', '`shared`', '`home`', '`escrow`'], rows)
 }
 
 function sharedTable(): string[] {
   return table(
     ['three regions, 90 ms round trip, exchange every 200 ms, window of 60 s', 'measured'],
-    [
-      ...loneRegion(),
-      ...allHammering(),
-      ...deadRegion(),
-      ...converge(),
-      ...[3_000, 10_000].flatMap(bytesPerDecision),
-    ],
+    [...loneRegion(), ...allHammering(), ...deadRegion(), ...converge()],
   )
 }
 
@@ -303,9 +279,9 @@ function seconds(ms: number | undefined): string {
 export const PAGE = join(import.meta.dirname, '../../docs/decisions/regions.md')
 
 /** The text of the page with tables of now. */
-export function pageWithFigures(text: string): string {
+export async function pageWithFigures(text: string): Promise<string> {
   const shared = within(within(text, 'overage', overageTable()), 'shared', sharedTable())
-  return within(shared, 'loans', loansTable())
+  return within(within(shared, 'loans', loansTable()), 'bytes', await bytesTable())
 }
 
 function within(text: string, name: string, lines: readonly string[]): string {
@@ -315,5 +291,5 @@ function within(text: string, name: string, lines: readonly string[]): string {
 }
 
 if (process.argv[1] === import.meta.filename) {
-  writeFileSync(PAGE, pageWithFigures(readFileSync(PAGE, 'utf8')))
+  writeFileSync(PAGE, await pageWithFigures(readFileSync(PAGE, 'utf8')))
 }

@@ -26,6 +26,9 @@ const HOUR_MS = 3_600_000
 /** Keys of a lost region have another home after a window and this time. */
 const MOVED_MS = 12_000
 
+/** Before the end of a window, time for blocks to be leased and used. */
+const OPEN_MS = 500
+
 /** A window with weeks before and after the run. */
 const YEAR = '365d'
 
@@ -107,11 +110,17 @@ function edgePlan(random: Random, setup: HomeSetup): HomePlan {
     link: { ...setup.link, delayMs: 45, jitterMs: 120, loss: 0 },
   }
   const atMs = perMs - between(random, 100, 400)
-  const demand = { kind: 'demand', atMs, key: 0, forMs: 2_000 } as const
-  // With `escrow`, small requests keep blocks open, and large ones are asked for one by one.
-  const large = setup.mode === 'escrow' ? [{ units: 20, everyMs: 25 }] : []
+  const demand = { kind: 'demand', key: 0, forMs: 2_000 } as const
+  // With `escrow`, small requests open blocks before, and large ones are asked for one by one.
+  const demands =
+    setup.mode === 'escrow'
+      ? [
+          { atMs: atMs - OPEN_MS, units: 1, everyMs: 20 },
+          { atMs, units: 20, everyMs: 25 },
+        ]
+      : [{ atMs, units: 2, everyMs: 5 }]
   const incidents = Array.from({ length: edge.regions }, (_, region) =>
-    [{ units: 2, everyMs: 5 }, ...large].map((rate) => ({ ...demand, ...rate, region })),
+    demands.map((one) => ({ ...demand, ...one, region })),
   ).flat()
   const { seed } = setup
   return { seed, text: JSON.stringify(edge), incidents, setup: edge, trouble: 1, durationMs: perMs }

@@ -80,7 +80,10 @@ export class Regions {
       const client = new LinkClient({
         ...{ topology: this.#topology, peer, ...this.#credentials(link) },
         deadlineMs: link?.deadline ?? 0,
-        onChange: (isUp, problem) => options.onPeer(peer, isUp, problem),
+        onChange: (isUp, problem) => {
+          if (isUp) this.#exchange.reached(peer)
+          options.onPeer(peer, isUp, problem)
+        },
         onForgotten: () => this.store.forgotten.addSelf(),
       })
       this.#links.push(client)

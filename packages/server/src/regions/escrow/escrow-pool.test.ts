@@ -80,7 +80,8 @@ describe('a request for units', () => {
 
   test('is for a twelfth of the units that three regions have left, and none of the last', () => {
     const pool = newPool(0)
-    spend(pool, 10_000, 0)
+    spend(pool, 5_000, 0)
+    spend(pool, 5_000, 0)
     expect(unitsToAsk(pool, 1, settings)).toBe(250)
     pool.known = 1_200
     expect(unitsToAsk(pool, 1, settings)).toBe(100)
@@ -91,11 +92,20 @@ describe('a request for units', () => {
   test('is not made for a key with less than two units per second, or while one is made', () => {
     const pool = newPool(0)
     expect(unitsToAsk(pool, 1_000, settings)).toBe(0)
+    tick(pool, 1_000)
+    spend(pool, 100, 1_000)
+    expect(unitsToAsk(pool, 1_000, settings)).toBe(0)
     spend(pool, 100, 1_000)
     pool.isAsking = true
     expect(unitsToAsk(pool, 1_000, settings)).toBe(0)
     unanswered(pool, 1_000)
     expect(unitsToAsk(pool, 1_100, settings)).toBe(0)
     expect(unitsToAsk(pool, 1_200, settings)).toBeGreaterThan(0)
+    // Two requests within a second make a key hot, and its last one does not keep it so.
+    tick(pool, 1_600)
+    spend(pool, 1, 1_600)
+    expect(unitsToAsk(pool, 1_600, settings)).toBeGreaterThan(0)
+    tick(pool, 2_600)
+    expect(unitsToAsk(pool, 2_600, settings)).toBe(0)
   })
 })

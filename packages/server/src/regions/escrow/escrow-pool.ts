@@ -25,6 +25,8 @@ export interface EscrowPool {
   perSecond: number
   /** Units asked for since `tickMs`. */
   demand: number
+  /** Requests of the last second or so: each counts less from tick to tick. */
+  requests: number
   tickMs: number
   usedMs: number
   /** True while an answer is awaited. */
@@ -58,8 +60,15 @@ const HORIZON_MS = 1_000
 /** Time for an answer, besides two round trips: the next block arrives before this one is used. */
 const MARGIN_MS = 200
 
-/** Keys with fewer units per second are asked for one by one. */
+/**
+ * Keys with fewer requests per second are decided by their reserve and their home, one by one: a
+ * block that is asked for, hardly used and settled has more bytes than these decisions. The first
+ * request of a key says nothing about its rate.
+ */
 const HOT_PER_SECOND = 2
+
+/** How long a request counts for the rate, on average. */
+const HOT_MS = 1_000
 
 /** A region asks for at most this part of its fair share, so that the last units are found. */
 const FAIR_PARTS = 4
@@ -72,7 +81,7 @@ const PAUSE_MS = 200
 
 export function newPool(nowMs: number): EscrowPool {
   return {
-    ...{ blocks: [], known: undefined, perSecond: 0, demand: 0 },
+    ...{ blocks: [], known: undefined, perSecond: 0, demand: 0, requests: 0 },
     ...{ tickMs: nowMs, usedMs: nowMs, isAsking: false, pausedUntilMs: 0 },
   }
 }
@@ -87,6 +96,7 @@ export function leftOf({ blocks }: EscrowPool, nowMs: number): number {
 /** Takes `cost` units, or nothing. */
 export function spend(pool: EscrowPool, cost: number, nowMs: number): boolean {
   pool.demand += cost
+  pool.requests++
   pool.usedMs = nowMs
   if (leftOf(pool, nowMs) < cost) return false
   let wanted = cost
@@ -115,8 +125,8 @@ export function unspend(pool: EscrowPool, cost: number, nowMs: number): void {
 export function unitsToAsk(pool: EscrowPool, nowMs: number, settings: PoolSettings): number {
   const { regions, roundTripMs, capacity } = settings
   if (pool.isAsking || nowMs < pool.pausedUntilMs) return 0
+  if (pool.requests < HOT_PER_SECOND) return 0
   const perSecond = rateOf(pool, nowMs)
-  if (perSecond < HOT_PER_SECOND) return 0
   const lowMs = 2 * roundTripMs + MARGIN_MS
   if (leftOf(pool, nowMs) >= (perSecond * lowMs) / 1_000) return 0
   // Nothing is known of a new key: a smaller part, so that several regions can begin at once.
@@ -168,6 +178,7 @@ export function tick(pool: EscrowPool, nowMs: number): void {
   const perSecond = (pool.demand * 1_000) / elapsedMs
   const weight = 1 - Math.exp(-elapsedMs / SMOOTHING_MS)
   pool.perSecond += (perSecond - pool.perSecond) * weight
+  pool.requests *= Math.exp(-elapsedMs / HOT_MS)
   pool.demand = 0
   pool.tickMs = nowMs
 }

@@ -3,7 +3,7 @@
  * timer runs while there are pools.
  */
 
-import { randomUUID } from 'node:crypto'
+import { randomBytes } from 'node:crypto'
 import type { Counter, Decision } from 'tidegate'
 import type { Peer } from '../peer/peer.ts'
 import type { ProcessTime } from '../process-time.ts'
@@ -52,6 +52,11 @@ const ROUND_TRIP_MS_DEFAULT = 100
 
 /** The first character of the id of a hold that is charged if it is not settled. */
 const LEASE_MARK = '!'
+
+/** Names one of the few blocks of a key that are open at a time. */
+const blockId = () => randomBytes(ID_BYTES).toString('base64url')
+
+const ID_BYTES = 6
 
 export class EscrowPools {
   readonly #regions: number
@@ -144,7 +149,7 @@ export class EscrowPools {
       capacity: limit.algorithm === 'tokenBucket' ? limit.burst : limit.limit,
     })
     if (units === 0 || !peer.link.isUp) return
-    const hold = { id: LEASE_MARK + randomUUID().slice(1), ttlMs: BLOCK_TTL_MS }
+    const hold = { id: LEASE_MARK + blockId(), ttlMs: BLOCK_TTL_MS }
     pool.isAsking = true
     key.asked = peer.store.charge([{ ...counter, cost: units, hold }], 'partial').then(
       ([decision]) => {

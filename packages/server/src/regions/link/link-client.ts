@@ -64,11 +64,14 @@ const PING_MS = 1_000
 /** Longer than any round trip on this planet, and short enough to notice a dead connection. */
 const PING_DEADLINE_MS_MIN = 1_000
 
-/** For TCP and TLS, which take three round trips. */
+/** For TCP and TLS, which take three round trips; a round trip takes a deadline at most. */
+const CONNECT_DEADLINES = 4
+const CONNECT_MS_MIN = 1_000
 const CONNECT_MS_MAX = 2_000
 
+/** A few attempts a second, so that regions share limits soon after a cut. */
 const RECONNECT_FIRST_MS = 50
-const RECONNECT_MS_MAX = 2_000
+const RECONNECT_MS_MAX = 500
 
 /** Messages in a row without an answer, after which the region counts as cut off. */
 const UNANSWERED_MAX = 3
@@ -200,10 +203,14 @@ export class LinkClient {
     session.on('error', (error: NodeJS.ErrnoException) => {
       this.#problem = error.code ?? 'the connection failed'
     })
-    const timer = setTimeout(() => {
-      this.#problem = 'it does not accept connections'
-      session.destroy()
-    }, CONNECT_MS_MAX).unref()
+    const connectMs = Math.max(CONNECT_MS_MIN, CONNECT_DEADLINES * this.#options.deadlineMs)
+    const timer = setTimeout(
+      () => {
+        this.#problem = 'it does not accept connections'
+        session.destroy()
+      },
+      Math.min(CONNECT_MS_MAX, connectMs),
+    ).unref()
     session.once('connect', () => {
       clearTimeout(timer)
       this.#sendPing()

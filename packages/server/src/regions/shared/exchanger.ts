@@ -120,6 +120,11 @@ export class Exchanger {
     return [...silent]
   }
 
+  /** Another region is reached again: messages that were under way are lost. */
+  reached(peer: string): void {
+    for (const { region } of this.#groups.values()) region.reached(peer)
+  }
+
   /** Continues with the rows of the exchangers before. */
   async load(): Promise<void> {
     const saved = new Map<string, [key: string, rows: readonly SharedRow[]][]>()
@@ -240,7 +245,7 @@ export class Exchanger {
   #send(effects: readonly (SharedEffects & { group: Group })[], times: RegionTimes): void {
     for (const { group, sends } of effects) {
       for (const { to, message } of sends) {
-        this.#sendRows(group, to, group.region.latest(message), times)
+        this.#sendRows(group, to, group.region.latest(to, message), times)
       }
     }
   }

@@ -94,6 +94,11 @@ export class SharedExchange {
     return { isExchanger, keys, silent, failures: this.#failures }
   }
 
+  /** A region is reached again: what it does not know is sent at once. */
+  reached(region: string): void {
+    this.#exchanger?.reached(region)
+  }
+
   /** Receives a message of another region. Its answer follows as a message when it is counted. */
   readonly handler: FrameHandler = async (from, body) => {
     if (!this.#isUsed) return nothing

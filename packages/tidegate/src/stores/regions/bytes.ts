@@ -100,6 +100,13 @@ export class ByteReader {
     throw this.#refusal(field, value, `a whole number from 0 to ${most}`)
   }
 
+  /** A byte that is one of the values. */
+  among(field: string, values: readonly number[]): number {
+    const value = this.byte(field)
+    if (!values.includes(value)) throw this.#refusal(field, value, values.join(' or '))
+    return value
+  }
+
   digest(field: string): string {
     let text = ''
     for (let at = 0; at < DIGEST_CHARACTERS; at += 4) {

@@ -170,9 +170,14 @@ export class PartitionRegion {
   #isLearning(nowMs: number): boolean {
     if (nowMs >= this.#learnsUntilMs) return false
     // A borrower may have lost its loans as well: its units drain first.
-    if (nowMs < this.#learnsUntilMs - this.#times.ttlMs - this.#loanTimes.drainMs) return true
+    if (this.#isDraining(nowMs)) return true
     const others = this.#regions().filter((region) => region !== this.#settings.self)
     return !others.every((region) => this.#peers.get(region)?.hasReported)
+  }
+
+  /** True after a loss of data, while units that were used before may still matter. */
+  #isDraining(nowMs: number): boolean {
+    return nowMs < this.#learnsUntilMs - this.#times.ttlMs - this.#loanTimes.drainMs
   }
 
   #regions(): string[] {
@@ -212,7 +217,8 @@ export class PartitionRegion {
     return {
       kind: 'status',
       incarnation,
-      seen: this.#peers.get(to)?.incarnation ?? STAMP_UNKNOWN,
+      // Loans that were lost cannot be reported: the lender waits until their units have drained.
+      seen: (!this.#isDraining(nowMs) && this.#peers.get(to)?.incarnation) || STAMP_UNKNOWN,
       epoch: this.#epochs.epoch,
       isConfirmed: this.#epochs.confirmed.has(self),
       demand: Math.round(this.#demand),

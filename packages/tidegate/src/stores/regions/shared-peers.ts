@@ -63,6 +63,10 @@ export class PeerStates {
     return isOther
   }
 
+  reached(peer: number): void {
+    if (peer >= 0) this.#at(peer).isUnderWay = false
+  }
+
   setAligned(peer: number, isAligned: boolean): void {
     if (peer >= 0) this.#at(peer).isAligned = isAligned
   }

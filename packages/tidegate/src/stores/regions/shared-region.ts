@@ -16,14 +16,16 @@ import { ROWS_MAX, type SharedMessage, type WireRow } from './shared-messages.ts
 import { PeerStates } from './shared-peers.ts'
 import {
   acksWith,
+  answerOf,
   BUCKET_INCARNATIONS_MAX,
+  echoWith,
   emptyRow,
-  hasNews,
   INCARNATIONS_MAX,
   isOwn,
   isSame,
   knownUnits,
   mergeEntry,
+  newsOf,
   ownEntry,
   type SharedCosts,
   type SharedEntry,
@@ -116,8 +118,9 @@ export class SharedRegion {
   }
 
   /** The message with the rows as they are now, if units were admitted since it was made. */
-  latest(message: SharedMessage): SharedMessage {
-    return { ...message, rows: message.rows.flatMap(({ key, cell }) => this.#wireRow(key, cell)) }
+  latest(to: string, message: SharedMessage): SharedMessage {
+    const peer = this.#names.indexOf(to)
+    return { ...message, rows: message.rows.flatMap((row) => this.#answered(peer, row)) }
   }
 
   get #allMask(): number {
@@ -149,7 +152,6 @@ export class SharedRegion {
     return this.#find(key, this.#cells.at(times.storeMs))?.entries ?? []
   }
 
-  /** A later leader has versions above those of the ones before it. */
   lead(term: number): void {
     this.#maskVersion = Math.max(this.#maskVersion, term * VERSIONS_PER_TERM)
   }
@@ -171,6 +173,11 @@ export class SharedRegion {
     this.#keep(key, { ...row, entries: mergeEntry(row.entries, entry) }, times)
   }
 
+  /** Does not wait for the answer to a message that was sent while the peer was out of reach. */
+  reached(peer: string): void {
+    this.#peers.reached(this.#names.indexOf(peer))
+  }
+
   /** The offset of a peer's clock. With too large a one, its windows are not ours. */
   setOffset(peer: string, offsetMs: number): void {
     const most = Math.min(SKEW_MS_MAX, this.#cells.perMs / 10)
@@ -183,7 +190,7 @@ export class SharedRegion {
     if (this.#peers.hear(peer, message, times.steadyMs)) this.#forgetEchoes(peer)
     const adjust = message.rows.flatMap((row) => this.#merge(peer, row, times))
     if (message.isAnswer) return { adjust, sends: [] }
-    const rows = message.rows.flatMap(({ key, cell }) => this.#wireRow(key, cell))
+    const rows = message.rows.flatMap((row) => this.#answered(peer, row))
     return { adjust, sends: [{ to: from, message: this.#message(rows, message.exchange, true) }] }
   }
 
@@ -212,9 +219,10 @@ export class SharedRegion {
     return { isAnswer, exchange, incarnation: this.#settings.incarnation, rows }
   }
 
-  #wireRow(key: string, cell: number): WireRow[] {
+  /** The row with its entries of now, and with news that the peer is not known to have. */
+  #answered(peer: number, { key, cell, entries }: WireRow): WireRow[] {
     const row = this.#find(key, cell)
-    return row === undefined ? [] : [{ key, cell, entries: row.entries }]
+    return row ? [{ key, cell, entries: answerOf(row, peer, this.#allMask, entries) }] : []
   }
 
   #newsFor(peer: number): WireRow[] {
@@ -224,9 +232,10 @@ export class SharedRegion {
     for (const key of dirty) {
       let isNew = false
       for (const row of this.#rows.get(key) ?? []) {
-        if (!this.#isExchanged(row) || !hasNews(row, peer, this.#allMask)) continue
+        const entries = this.#isExchanged(row) ? newsOf(row, peer, this.#allMask) : []
+        if (entries.length === 0) continue
         isNew = true
-        if (news.length < rowsMax) news.push({ key, cell: row.cell, entries: row.entries })
+        if (news.length < rowsMax) news.push({ key, cell: row.cell, entries })
       }
       if (!isNew) dirty.delete(key)
       if (news.length === rowsMax) break
@@ -237,8 +246,7 @@ export class SharedRegion {
   /** Units that are not exchanged stay expensive, which is safe. */
   #isExchanged(row: SharedRow): boolean {
     const own = ownEntry(row, this.#costs.self)
-    if (own === undefined || row.entries.length > 1) return true
-    return own.own >= this.#floorUnits
+    return own === undefined || row.entries.length > 1 || own.own >= this.#floorUnits
   }
 
   #merge(peer: number, { key, cell, entries }: WireRow, times: RegionTimes): SharedAdjustment[] {
@@ -254,16 +262,13 @@ export class SharedRegion {
         const own = ownEntry(row, self)?.own ?? 0
         // A store that went back to an older state admitted these units before.
         restored += Math.max(0, entry.own - own)
-        const acks = acksWith(row, peer, entry)
         if (entry.own > own) row = { ...row, entries: mergeEntry(row.entries, entry) }
-        row = { ...row, acks }
+        row = { ...row, acks: acksWith(row, peer, entry) }
       } else {
         row = this.#mergeForeign(row, entry)
       }
-      const echo = mergeEntry(row.echoes[peer] ?? [], entry)
-      row = { ...row, echoes: row.echoes.with(peer, echo) }
     }
-    row = withStable(row, this.#costs)
+    row = withStable({ ...row, echoes: echoWith(before, peer, entries) }, this.#costs)
     row = this.#keep(key, row, times, row.entries !== before.entries)
     const adjust = restored === 0 ? [] : [{ key, units: restored * this.#costs.whole }]
     return [...adjust, ...this.#apply(key, row, times)]
@@ -364,11 +369,8 @@ export class SharedRegion {
 
   #replace(key: string, row: SharedRow): void {
     this.#changed.add(key)
-    const rows = this.#rows.get(key) ?? []
-    const at = rows.findIndex((one) => one.cell === row.cell)
-    if (at < 0) rows.push(row)
-    else rows[at] = row
-    this.#rows.set(key, rows)
+    const others = (this.#rows.get(key) ?? []).filter(({ cell }) => cell !== row.cell)
+    this.#rows.set(key, [...others, row])
   }
 
   #dropOld(times: RegionTimes): void {

@@ -195,10 +195,54 @@ function merge(known: SharedEntry, entry: SharedEntry): SharedEntry {
   }
 }
 
-/** True if a peer should be sent the row. `all` is the mask with all regions. */
-export function hasNews({ entries, echoes }: SharedRow, peer: number, all: number): boolean {
+/**
+ * The entries that a peer is not known to have, and should be sent; `all` is the mask with all
+ * regions. The peer's own entries are not a reason to send the row.
+ */
+export function newsOf(
+  { entries, echoes }: SharedRow,
+  peer: number,
+  all: number,
+): readonly SharedEntry[] {
   const echo = echoes[peer] ?? []
-  return entries.some((entry) => entry.region !== peer && isNews(entry, echo, all))
+  const news = entries.filter((entry) => isNews(entry, echo, all))
+  return news.every(({ region }) => region === peer) ? [] : news
+}
+
+/**
+ * The entries of an answer: those that the peer sent, which is the acknowledgement, and those that
+ * it is not known to have. An acknowledgement has all units that were admitted without the peer's.
+ */
+export function answerOf(
+  { entries, echoes }: SharedRow,
+  peer: number,
+  all: number,
+  sent: readonly SharedEntry[],
+): readonly SharedEntry[] {
+  const echo = echoes[peer] ?? []
+  return entries.filter(
+    (entry) => sent.some((one) => isSame(one, entry)) || isNews(entry, echo, all),
+  )
+}
+
+/**
+ * What the peer is known to have after it sent entries of a row: each as it was sent last, also if
+ * an earlier message had more, because a store can go back to an older state. If the peer's own
+ * count went back, the other entries that it had may be lost as well.
+ */
+export function echoWith(
+  { entries, echoes }: SharedRow,
+  peer: number,
+  sent: readonly SharedEntry[],
+): SharedRow['echoes'] {
+  const wentBack = sent.some((entry) => {
+    if (entry.region !== peer) return false
+    const known = entries.find((one) => isSame(one, entry))
+    return known !== undefined && known.own > entry.own
+  })
+  const before = wentBack ? [] : (echoes[peer] ?? [])
+  const others = before.filter((known) => !sent.some((entry) => isSame(known, entry)))
+  return echoes.with(peer, [...others, ...sent])
 }
 
 /** True if a region that is known to have `echo` should be sent the entry. */

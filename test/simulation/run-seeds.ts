@@ -1,6 +1,6 @@
 /**
- * Runs a simulation of the folder that this file was copied to, and prints its first failure.
- * Arguments: the simulation and the number of seeds.
+ * Runs seeds of a simulation of the folder that this file is in, and prints the first failure.
+ * Arguments: the simulation, the first seed and the number of seeds.
  */
 
 import { escrowSimulation, homeSimulation } from './home/home-simulation.ts'
@@ -8,7 +8,7 @@ import { partitionSimulation } from './partition-simulation.ts'
 import { sharedSimulation } from './shared-simulation.ts'
 import { firstFailure, type Plan, type Simulation } from './simulation.ts'
 
-const [name, seeds] = process.argv.slice(2)
+const [name, first, seeds] = process.argv.slice(2)
 const simulations = [sharedSimulation, partitionSimulation, homeSimulation, escrowSimulation]
 const simulation = simulations.find((one) => one.name === name) as Simulation<Plan>
-process.stdout.write((await firstFailure(simulation, 1, Number(seeds))) ?? '')
+process.stdout.write((await firstFailure(simulation, Number(first), Number(seeds))) ?? '')
