@@ -78,7 +78,7 @@ Usage: ./run.sh [COMMAND]
   cluster-demo       Kill a master under traffic and print the results of the callers
   cluster-add-shard  Add a master with a replica, and move slots to it under traffic
 
-  test            Run the checks, then the tests that every change must pass: 4 to 6 minutes
+  test            Run the checks, then the tests that every change must pass: 4 to 7 minutes
   test FILTER...  Run only the tests whose path contains a filter; options go to vitest
   test-soak       Run the long tests (*.soak.test.ts): full fault tables, floods, many seeds;
                   at most 20 minutes. It takes filters too
