@@ -39,7 +39,6 @@ import {
 } from './lane.ts'
 import { ReplyTurns } from './reply-turns.ts'
 import type { Outcome, ScriptRunner } from './script-runner.ts'
-import { SideBySide } from './side-by-side.ts'
 import { chargesAt, countAt, PlainCharge, type Waiting } from './waiting.ts'
 
 /**
@@ -85,7 +84,6 @@ export class ChargeQueue {
   readonly #gates: Gates
   readonly #onlyLane = newLane(0, undefined)
   readonly #load = new EventLoopLoad()
-  readonly #sideBySide = new SideBySide()
   readonly #replyTurns = new ReplyTurns()
   /** Lanes that send in the next flush. */
   #scheduled: Lane[] = []
@@ -185,9 +183,8 @@ export class ChargeQueue {
     lane.isScheduled = true
     this.#scheduled.push(lane)
     if (this.#scheduled.length > 1) return
-    const { commands } = this.#sideBySide
     if (this.#load.isBusy()) inNextTurn(() => this.#flushScheduled(BUSY_PART_MIN))
-    else if (isSideBySide(lane, commands)) inNextTurn(() => this.#flushScheduled(1))
+    else if (isSideBySide(lane)) inNextTurn(() => this.#flushScheduled(1))
     else queueMicrotask(() => this.#flushScheduled(1))
   }
 
@@ -206,8 +203,7 @@ export class ChargeQueue {
       this.#passGate(lane, lane.gate)
       return
     }
-    const { commands } = this.#sideBySide
-    while (maySend(lane, waitingMin)) this.#sendPart(lane, partOf(lane, commands, partMin))
+    while (maySend(lane, waitingMin)) this.#sendPart(lane, partOf(lane, partMin))
     if (lane.waiting.length === 0) return
     this.#startTicks()
     if (lane.inFlight < inFlightMax(lane)) this.#hold(lane)
@@ -292,8 +288,8 @@ export class ChargeQueue {
   #outcomeOf(lane: Lane): Outcome<BatchCall> {
     return {
       onReply: (reply, isConfirmed, call) => {
-        const underWay = lane.wave?.commands ?? lane.inFlight
-        if (underWay === 1 && !this.#replyTurns.isTaken) {
+        const isAlone = lane.inFlight === 1 && !this.#replyTurns.isTaken
+        if (isAlone || lane.gate !== undefined) {
           this.#onReply(lane, reply, isConfirmed, call)
           return
         }
@@ -316,9 +312,6 @@ export class ChargeQueue {
   }
 
   #onReply(lane: Lane, reply: unknown, isConfirmed: boolean, call: BatchCall): void {
-    // A call that was alone is sent in the same way by any number of commands.
-    const isAlone = this.#sentCount + this.#waitingCount === 1
-    if (lane.gate === undefined && !isAlone) this.#sideBySide.learnFrom(call.waiting)
     this.#arrive(call)
     if (call.hasTime) this.#time.learn(reply)
     const left = call.settle(reply, isConfirmed)

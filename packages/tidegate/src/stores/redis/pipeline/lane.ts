@@ -26,7 +26,13 @@ export const BATCH_MAX = 128
 export const JOIN_MIN = 64
 
 /**
- * Commands of a lane under way at once. To a distant server there are more than two: a charge does
+ * Commands that the charges of one moment are divided into. With fewer, server and process fall
+ * asleep while they wait for each other; with more, the process spends its time in writes.
+ */
+const PARTS = 4
+
+/**
+ * Commands of a lane under way at once. To a distant server there are more than that: a charge does
  * not wait for a reply then, but for the end of the turn. With more than eight, each has too few
  * charges.
  */
@@ -34,7 +40,7 @@ const IN_FLIGHT_MAX = 8
 
 /** Commands of at least 16 charges keep the server busy with half as many under way. */
 const LARGE_BATCH = 16
-const IN_FLIGHT_LARGE_MAX = 4
+const IN_FLIGHT_LARGE_MAX = PARTS
 
 /**
  * Waves under way to one master. With one, the master and this process wait for each other; with
@@ -96,8 +102,8 @@ export function inFlightMax({ batchSize, gate }: Lane): number {
 }
 
 /** True if a charge that waits for the end of the turn leaves neither server nor process idle. */
-export function isSideBySide({ inFlight, gate }: Lane, commands: number): boolean {
-  return gate === undefined && inFlight >= commands
+export function isSideBySide({ inFlight, gate }: Lane): boolean {
+  return gate === undefined && inFlight >= PARTS
 }
 
 /**
@@ -109,11 +115,9 @@ export function isIdle({ waiting, inFlight, isScheduled, batchSize, gate }: Lane
   return waiting.length === 0 && batchSize <= 1
 }
 
-/** Charges of the next command: a share of those that wait, if they go out in so many commands. */
-export function partOf(lane: Lane, commands: number, partMin: number): number {
-  const { waiting, inFlight, batchSize } = lane
-  const parts = batchSize >= LARGE_BATCH ? IN_FLIGHT_LARGE_MAX : commands
-  const share = Math.ceil(waiting.length / Math.max(parts - inFlight, 1))
+/** Charges of the next command: a share of those that wait. */
+export function partOf({ waiting, inFlight }: Lane, partMin: number): number {
+  const share = Math.ceil(waiting.length / Math.max(PARTS - inFlight, 1))
   return Math.min(Math.max(share, partMin), BATCH_MAX)
 }
 
