@@ -11,6 +11,7 @@ export const headlines: readonly (readonly [name: string, text: string])[] = [
   ['memory-admitted-async', 'In memory, none denied: `await check` against rate-limiter-flexible'],
   ['memory-log-async', 'In memory, sliding logs: `await check` against @nestjs/throttler'],
   ['redis-256-uniform', 'Redis, 10,000 keys, 256 calls in flight: against rate-limiter-flexible'],
+  ['redis-8-uniform', 'Redis, 8 calls in flight: against rate-limiter-flexible'],
   ['redis-1-uniform', 'Redis, one call in flight: against rate-limiter-flexible'],
   ['cluster-256-uniform', 'Redis Cluster, 256 calls in flight: against rate-limiter-flexible'],
   ['hot-keys-one', 'One hot key in Redis, 4 processes: against rate-limiter-flexible'],
