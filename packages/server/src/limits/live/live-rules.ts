@@ -36,7 +36,12 @@ export interface LimitIndex {
 export interface KeyEntries {
   readonly override: Placed<LiveOverride> | undefined
   readonly block: Placed<LiveBlock> | undefined
-  /** Until then the next two hold, so that a decision reads this object alone. */
+  /**
+   * True if `numbers` and `heldBlock` hold without an end. A field of its own, because a number that
+   * is no small integer lies elsewhere in memory.
+   */
+  isLasting: boolean
+  /** Until then they hold. */
   until: number
   numbers: Limit | undefined
   heldBlock: LiveBlock | undefined
@@ -103,13 +108,14 @@ export class LiveRules implements Overrides {
 
   /** What holds now. Numbers are made when they are needed: 50,000 at once take 0.1 s. */
   held(found: KeyEntries): Pick<KeyEntries, 'numbers' | 'heldBlock'> {
-    if (found.until === Infinity || found.until > this.#now()) return found
+    if (found.isLasting || found.until > this.#now()) return found
     const { override, block } = found
     const held = override && holding(override, this.#now)
     found.numbers = held && this.#limitOf(held)
     found.heldBlock = block && holding(block, this.#now)
     // An entry that has ended never holds again.
     found.until = Math.min(held?.expiresAt ?? Infinity, found.heldBlock?.expiresAt ?? Infinity)
+    found.isLasting = found.until === Infinity
     return found
   }
 
@@ -231,6 +237,7 @@ function byLimitAndKey(
 const noKeyEntries: KeyEntries = Object.freeze({
   override: undefined,
   block: undefined,
+  isLasting: false,
   until: -Infinity,
   numbers: undefined,
   heldBlock: undefined,
