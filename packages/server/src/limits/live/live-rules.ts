@@ -37,8 +37,8 @@ export interface KeyEntries {
   readonly override: Placed<LiveOverride> | undefined
   readonly block: Placed<LiveBlock> | undefined
   /**
-   * True if `numbers` and `heldBlock` hold without an end. A field of its own, because a number that
-   * is no small integer lies elsewhere in memory.
+   * True if `numbers` and `heldBlock` hold without an end. V8 keeps `until` outside of this object,
+   * so that reading it is one more access to memory.
    */
   isLasting: boolean
   /** Until then they hold. */
