@@ -5,13 +5,14 @@
  */
 
 import { type Clock, steadyClock } from '../clock.ts'
+import { AgeMap } from '../stores/age-map.ts'
 
 interface Level {
   used: number
   atMs: number
 }
 
-/** About 1 MB. If there are more senders at a time, the first of them is forgotten. */
+/** About 1 MB. If there are more senders at a time, the one with the oldest replay is forgotten. */
 const SENDERS_MAX = 10_000
 
 /** Seconds of replays that may come at once, as after a network failure. */
@@ -20,7 +21,7 @@ const BURST_SECONDS = 10
 export class ReplayGuard {
   readonly #perSecond: number
   readonly #clock: Pick<Clock, 'now'>
-  readonly #levels = new Map<string, Level>()
+  readonly #levels = new AgeMap<Level>()
 
   constructor(perSecond: number, clock: Pick<Clock, 'now'> = steadyClock) {
     this.#perSecond = perSecond
@@ -42,11 +43,8 @@ export class ReplayGuard {
     this.#drain(level)
     level.used += 1
     this.#levels.set(sender, level)
-    if (this.#levels.size <= SENDERS_MAX) return
-    for (const first of this.#levels.keys()) {
-      this.#levels.delete(first)
-      return
-    }
+    const oldest = this.#levels.size > SENDERS_MAX ? this.#levels.oldest() : undefined
+    if (oldest !== undefined) this.#levels.delete(oldest)
   }
 
   #drain(level: Level): void {

@@ -21,6 +21,8 @@ interface Denial {
 export class RecentDenials {
   readonly #repeatMsMax: number
   readonly #denials = new Map<string, Denial>()
+  /** Kept, because a new iterator passes the places of all entries that were deleted. */
+  readonly #labels = this.#denials.keys()
 
   /** How long a denial is repeated at most. */
   constructor(repeatMsMax = REPEAT_MS_MAX) {
@@ -57,10 +59,9 @@ export class RecentDenials {
     this.#denials.delete(label)
   }
 
+  /** The iterator passes no entry but to drop it, so that it does not end while there is one. */
   #dropOldest(): void {
-    for (const label of this.#denials.keys()) {
-      this.#denials.delete(label)
-      return
-    }
+    const label = this.#labels.next().value
+    if (label !== undefined) this.#denials.delete(label)
   }
 }

@@ -9,6 +9,7 @@
 import { type Clock, systemClock } from '../../clock.ts'
 import { TidegateError } from '../../errors.ts'
 import { checkOptions, checkWhole } from '../../options.ts'
+import { AgeMap } from '../../stores/age-map.ts'
 import type {
   Claim,
   ClaimResult,
@@ -43,7 +44,7 @@ const KEYS_MAX_DEFAULT = 100_000
 
 const BYTES_MAX_DEFAULT = 64 * 1_024 ** 2
 
-/** Records that a claim checks, so that expired ones are forgotten without a timer. */
+/** Records of each kind that a claim checks, so that expired ones are forgotten without a timer. */
 const SWEPT = 4
 
 export function memoryIdempotencyStore(
@@ -58,8 +59,9 @@ export function memoryIdempotencyStore(
 }
 
 class MemoryIdempotencyStore implements IdempotencyStore {
-  /** In the order in which they were written, so that the first are those that expire first. */
-  readonly #records = new Map<string, Record>()
+  /** The oldest of each map expires first. Only those that are not running make room. */
+  readonly #running = new AgeMap<Record>()
+  readonly #ended = new AgeMap<Record>()
   readonly #keysMax: number
   readonly #bytesMax: number
   readonly #clock: Clock
@@ -102,7 +104,7 @@ class MemoryIdempotencyStore implements IdempotencyStore {
 
   renew(key: string, { token, leaseMs, ttlMs }: Renewal): boolean {
     const nowMs = this.#clock.now()
-    const record = this.#running(key, token, nowMs)
+    const record = this.#owned(key, token, nowMs)
     if (record === undefined) return false
     this.#write(key, { ...record, leaseEndMs: nowMs + leaseMs, expiresMs: nowMs + ttlMs })
     return true
@@ -110,7 +112,7 @@ class MemoryIdempotencyStore implements IdempotencyStore {
 
   release(key: string, { token, remains, ttlMs }: Release): boolean {
     const nowMs = this.#clock.now()
-    const record = this.#running(key, token, nowMs)
+    const record = this.#owned(key, token, nowMs)
     if (record === undefined) return false
     const left = { ...record, leaseEndMs: 0, expiresMs: nowMs + ttlMs }
     if (remains === 'unused') this.#delete(key)
@@ -138,13 +140,13 @@ class MemoryIdempotencyStore implements IdempotencyStore {
     return isKnown
   }
 
-  #running(key: string, token: string, nowMs: number): Record | undefined {
+  #owned(key: string, token: string, nowMs: number): Record | undefined {
     const record = this.#find(key, nowMs)
     return record?.kind === 'running' && record.token === token ? record : undefined
   }
 
   #find(key: string, nowMs: number): Record | undefined {
-    const record = this.#records.get(key)
+    const record = this.#running.get(key) ?? this.#ended.get(key)
     if (record === undefined || record.expiresMs > nowMs) return record
     this.#delete(key)
     return undefined
@@ -153,32 +155,35 @@ class MemoryIdempotencyStore implements IdempotencyStore {
   #write(key: string, record: Record): void {
     this.#delete(key)
     this.#makeRoom(record.result.length * 2)
-    this.#records.set(key, record)
+    const records = record.kind === 'running' ? this.#running : this.#ended
+    records.set(key, record)
     this.#bytes += record.result.length * 2
   }
 
   #delete(key: string): void {
-    this.#bytes -= (this.#records.get(key)?.result.length ?? 0) * 2
-    this.#records.delete(key)
+    // Only the result of a record that has ended takes room.
+    this.#bytes -= (this.#ended.get(key)?.result.length ?? 0) * 2
+    if (!this.#ended.delete(key)) this.#running.delete(key)
   }
 
   #sweep(nowMs: number): void {
-    let left = SWEPT
-    for (const [key, { expiresMs }] of this.#records) {
-      if (left-- === 0 || expiresMs > nowMs) return
-      this.#delete(key)
+    for (const records of [this.#ended, this.#running]) {
+      for (let swept = 0; swept < SWEPT; swept++) {
+        const key = records.oldest()
+        if (key === undefined || (records.get(key)?.expiresMs ?? 0) > nowMs) break
+        this.#delete(key)
+      }
     }
   }
 
   #makeRoom(bytes: number): void {
-    const isFull = () => this.#records.size >= this.#keysMax || this.#bytes + bytes > this.#bytesMax
-    if (!isFull()) return
-    for (const [key, { kind }] of this.#records) {
-      if (kind === 'running') continue
+    const size = () => this.#running.size + this.#ended.size
+    while (size() >= this.#keysMax || this.#bytes + bytes > this.#bytesMax) {
+      const key = this.#ended.oldest()
+      if (key === undefined) break
       this.#delete(key)
-      if (!isFull()) return
     }
-    if (this.#records.size < this.#keysMax) return
+    if (size() < this.#keysMax) return
     throw new TidegateError('overloaded', 'the store of idempotency keys is full of running keys')
   }
 }

@@ -12,6 +12,7 @@
 
 import type { Limit } from '../../algorithms/limit.ts'
 import type { Decision } from '../../decision.ts'
+import { AgeMap } from '../age-map.ts'
 
 /** A call: the limits of a group in their order, and the units of each. */
 export interface Question {
@@ -50,7 +51,7 @@ const CALLS_AGE_MS_MAX = 1_000
 const SWEEP_COUNT = 2
 
 export class Denials {
-  readonly #denials = new Map<string, Denial>()
+  readonly #denials = new AgeMap<Denial>()
 
   get size(): number {
     return this.#denials.size
@@ -122,11 +123,11 @@ export class Denials {
     return false
   }
 
-  /** The oldest first, as a Map keeps the order. */
   #sweep(nowMs: number): void {
-    let looked = 0
-    for (const [key, denial] of this.#denials) {
-      if (denial.untilMs > nowMs || looked++ >= SWEEP_COUNT) return
+    for (let swept = 0; swept < SWEEP_COUNT; swept++) {
+      const key = this.#denials.oldest()
+      const denial = key === undefined ? undefined : this.#denials.get(key)
+      if (key === undefined || denial === undefined || denial.untilMs > nowMs) return
       this.#end(key, denial, nowMs)
     }
   }
