@@ -12,7 +12,6 @@
 
 import type { Limit } from '../../algorithms/limit.ts'
 import type { Decision } from '../../decision.ts'
-import { AgeMap } from '../age-map.ts'
 
 /** A call: the limits of a group in their order, and the units of each. */
 export interface Question {
@@ -24,13 +23,23 @@ export interface Question {
 export type OnCalls = (calls: number, nowMs: number) => void
 
 interface Denial extends Question {
+  readonly place: DenialsByKey
+  readonly key: string
   readonly decisions: readonly Decision[]
   readonly untilMs: number
   readonly answeredMs: number
   readonly onCalls: OnCalls
   /** Denied without the store, and not reported yet. */
   calls: number
+  older: Denial | undefined
+  younger: Denial | undefined
 }
+
+/**
+ * Denials of one limit. Each limit has its own map, so that a look-up needs no text that has both
+ * the limit and the key. Only `Denials` changes it.
+ */
+export type DenialsByKey = Map<string, Denial>
 
 /** When the store was called, and when it answered. */
 export interface Times {
@@ -51,29 +60,44 @@ const CALLS_AGE_MS_MAX = 1_000
 const SWEEP_COUNT = 2
 
 export class Denials {
-  readonly #denials = new AgeMap<Denial>()
+  /** The ends of a list in the order of their age. */
+  #oldest: Denial | undefined
+  #youngest: Denial | undefined
+  #size = 0
 
   get size(): number {
-    return this.#denials.size
+    return this.#size
   }
 
-  find(key: string, { limits, cost }: Question, nowMs: number): readonly Decision[] | undefined {
-    const denial = this.#denials.get(key)
+  find(
+    place: DenialsByKey,
+    key: string,
+    { limits, cost }: Question,
+    nowMs: number,
+  ): readonly Decision[] | undefined {
+    const denial = place.get(key)
     if (denial === undefined || cost < denial.cost) return undefined
-    if (!this.#holds(key, denial, areSame(limits, denial.limits), nowMs)) return undefined
+    if (!this.#holds(denial, areSame(limits, denial.limits), nowMs)) return undefined
     const passedMs = Math.floor(nowMs - denial.answeredMs)
     return denial.decisions.map((decision) => later(decision, passedMs))
   }
 
   /** Like `find`, for a group of one, which most are. */
-  findOne(key: string, limit: Limit, cost: number, nowMs: number): Decision | undefined {
-    const denial = this.#denials.get(key)
+  findOne(
+    place: DenialsByKey,
+    key: string,
+    limit: Limit,
+    cost: number,
+    nowMs: number,
+  ): Decision | undefined {
+    const denial = place.get(key)
     if (denial === undefined || cost < denial.cost) return undefined
-    if (!this.#holds(key, denial, isSame(limit, denial.limits[0]), nowMs)) return undefined
+    if (!this.#holds(denial, isSame(limit, denial.limits[0]), nowMs)) return undefined
     return later(denial.decisions[0] as Decision, Math.floor(nowMs - denial.answeredMs))
   }
 
   add(
+    place: DenialsByKey,
     key: string,
     question: Question,
     decisions: readonly Decision[],
@@ -83,59 +107,76 @@ export class Denials {
     const waitMs = Math.max(...decisions.map(({ retryAfterMs }) => retryAfterMs))
     const isSure = decisions.every(({ degraded }) => degraded === null)
     if (waitMs === 0 || !isSure || question.cost === 0) return
+    const known = place.get(key)
     // All but the first denial of a burst are known already.
-    if (this.#isKnown(key, question, times.nowMs)) return
+    if (known !== undefined && isCovered(known, question, times.nowMs)) return
     this.#sweep(times.nowMs)
-    if (this.#denials.size >= DENIALS_MAX && !this.#denials.has(key)) return
-    const known = this.#denials.get(key)
-    if (known !== undefined) this.#end(key, known, times.nowMs)
+    if (known !== undefined) this.#end(known, times.nowMs)
+    else if (this.#size >= DENIALS_MAX) return
     const untilMs = times.sentMs + Math.min(waitMs, DENIAL_MS_MAX)
     const { limits, cost } = question
     const answeredMs = times.nowMs
-    this.#denials.set(key, { limits, cost, decisions, untilMs, answeredMs, onCalls, calls: 0 })
+    const older = this.#youngest
+    const denied = { limits, cost, decisions, untilMs, answeredMs, onCalls, calls: 0 }
+    const denial: Denial = { place, key, ...denied, older, younger: undefined }
+    if (older === undefined) this.#oldest = denial
+    else older.younger = denial
+    this.#youngest = denial
+    this.#size++
+    place.set(key, denial)
   }
 
   /** Reports the calls so far. */
   reportCalls(nowMs: number): void {
-    for (const denial of this.#denials.values()) report(denial, nowMs)
+    for (let one = this.#oldest; one !== undefined; one = one.younger) report(one, nowMs)
   }
 
-  forget(key: string): void {
-    this.#denials.delete(key)
+  forget(place: DenialsByKey, key: string): void {
+    const denial = place.get(key)
+    if (denial !== undefined) this.#delete(denial)
   }
 
   clear(): void {
-    this.#denials.clear()
+    while (this.#oldest !== undefined) this.#delete(this.#oldest)
   }
 
-  #isKnown(key: string, { limits, cost }: Question, nowMs: number): boolean {
-    const denial = this.#denials.get(key)
-    if (denial === undefined || nowMs >= denial.untilMs || cost < denial.cost) return false
-    return areSame(limits, denial.limits)
-  }
-
-  #holds(key: string, denial: Denial, isForSame: boolean, nowMs: number): boolean {
+  #holds(denial: Denial, isForSame: boolean, nowMs: number): boolean {
     if (nowMs < denial.untilMs && isForSame) {
       denial.calls++
       return true
     }
-    this.#end(key, denial, nowMs)
+    this.#end(denial, nowMs)
     return false
   }
 
   #sweep(nowMs: number): void {
     for (let swept = 0; swept < SWEEP_COUNT; swept++) {
-      const key = this.#denials.oldest()
-      const denial = key === undefined ? undefined : this.#denials.get(key)
-      if (key === undefined || denial === undefined || denial.untilMs > nowMs) return
-      this.#end(key, denial, nowMs)
+      if (this.#oldest === undefined || this.#oldest.untilMs > nowMs) return
+      this.#end(this.#oldest, nowMs)
     }
   }
 
-  #end(key: string, denial: Denial, nowMs: number): void {
-    this.#denials.delete(key)
+  #end(denial: Denial, nowMs: number): void {
+    this.#delete(denial)
     report(denial, nowMs)
   }
+
+  /** Does nothing if it was deleted before. */
+  #delete(denial: Denial): void {
+    const { place, key, older, younger } = denial
+    if (place.get(key) !== denial) return
+    place.delete(key)
+    this.#size--
+    if (older === undefined) this.#oldest = younger
+    else older.younger = younger
+    if (younger === undefined) this.#youngest = older
+    else younger.older = older
+  }
+}
+
+/** True if the denial still holds for such a call. */
+function isCovered(denial: Denial, { limits, cost }: Question, nowMs: number): boolean {
+  return nowMs < denial.untilMs && cost >= denial.cost && areSame(limits, denial.limits)
 }
 
 function report(denial: Denial, nowMs: number): void {

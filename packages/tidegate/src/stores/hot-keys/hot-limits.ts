@@ -11,6 +11,7 @@ import type { Limit } from '../../algorithms/limit.ts'
 import { repeat, steadyClock } from '../../clock.ts'
 import type { Observer } from '../../observer.ts'
 import type { Counter, HotKey, Store } from '../store.ts'
+import type { DenialsByKey } from './denials.ts'
 import { LeasedCounters, type LeaseState } from './leased-counters.ts'
 import { SyncReports } from './sync-reports.ts'
 import { SYNC_MS, SyncedCounters } from './synced-counters.ts'
@@ -35,6 +36,7 @@ export interface HotLimit {
   readonly labelPrefix: string
   readonly leased: LeasedCounters
   readonly synced: SyncedCounters
+  readonly denials: DenialsByKey
 }
 
 export class HotLimits {
@@ -82,6 +84,7 @@ export class HotLimits {
       labelPrefix: `${algorithm}\0${name}\0`,
       leased: new LeasedCounters(this.#store, name, this.#state),
       synced: new SyncedCounters(this.#reports),
+      denials: new Map(),
     }
     this.#limits.set(name, ofName.set(algorithm, hot))
     return hot

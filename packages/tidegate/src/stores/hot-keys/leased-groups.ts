@@ -6,7 +6,7 @@
 import { steadyClock } from '../../clock.ts'
 import type { Decision } from '../../decision.ts'
 import type { Charge, MaybePromise, Store } from '../store.ts'
-import { Denials } from './denials.ts'
+import { Denials, type DenialsByKey } from './denials.ts'
 import type { HotLimits } from './hot-limits.ts'
 
 /** Leases that a charge requests in vain, because others spend them first, before it is denied. */
@@ -19,6 +19,7 @@ export class LeasedGroups {
   readonly #store: Store
   readonly #limits: HotLimits
   readonly denials = new Denials()
+  readonly #denied: DenialsByKey = new Map()
 
   constructor(store: Store, limits: HotLimits) {
     this.#store = store
@@ -30,7 +31,7 @@ export class LeasedGroups {
     const nowMs = steadyClock.now()
     const label = this.#label(group)
     const question = { limits: group.map(({ limit }) => limit), cost: group[0]?.cost ?? 0 }
-    const denied = this.denials.find(label, question, nowMs)
+    const denied = this.denials.find(this.#denied, label, question, nowMs)
     if (denied !== undefined) return denied
     const spent = group.map((charge) => this.#spend(charge, nowMs))
     const rest = group.filter((_, at) => spent[at] === undefined)
@@ -66,7 +67,7 @@ export class LeasedGroups {
       const times = { sentMs, nowMs: steadyClock.now() }
       const question = { limits: group.map(({ limit }) => limit), cost: group[0]?.cost ?? 0 }
       const onCalls = (calls: number, nowMs: number) => this.#count(group, calls, nowMs)
-      this.denials.add(label, question, result, times, onCalls)
+      this.denials.add(this.#denied, label, question, result, times, onCalls)
       return result
     } catch (error) {
       this.#undo(group, spent, rest)

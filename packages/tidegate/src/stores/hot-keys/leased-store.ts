@@ -124,7 +124,7 @@ export class LeasedStore implements Store {
       const onCalls = (calls: number, atMs: number) => leased?.count(key, calls, atMs)
       const question = { limits: [limit], cost }
       const times = { sentMs, nowMs: steadyClock.now() }
-      this.#denials.add(hot.labelPrefix + key, question, [decision], times, onCalls)
+      this.#denials.add(hot.denials, key, question, [decision], times, onCalls)
     }
     if (leased !== undefined && leased.size > 0) leased.learn(limit, key, decision)
   }
@@ -136,7 +136,7 @@ export class LeasedStore implements Store {
     const spent = leased?.spend(limit, key, cost, nowMs)
     if (spent !== undefined) return spent
     if (this.#denials.size > 0) {
-      const denied = this.#denials.findOne(hot.labelPrefix + key, limit, cost, nowMs)
+      const denied = this.#denials.findOne(hot.denials, key, limit, cost, nowMs)
       if (denied !== undefined) return denied
     }
     // Do not await the lease: it serves later calls, and this one must not spend two deadlines.
@@ -159,7 +159,9 @@ export class LeasedStore implements Store {
 
   /** Forgets denials that may no longer hold. */
   #forgive(group: readonly Counter[]): void {
-    for (const counter of group) this.#denials.forget(this.#limits.label(counter))
+    for (const { name, limit, key } of group) {
+      this.#denials.forget(this.#limits.of(name, limit).denials, key)
+    }
     this.#groups.denials.clear()
   }
 }
