@@ -1,8 +1,10 @@
 /**
  * The cost of 10,000 overrides and 10,000 blocks for a decision of a server, through its decision
  * API, which is the door with the least work around a decision: up to 100 of them are in a request.
- * The figures are printed. The bound is gross, because other processes share the machine. Processes
- * without entries differ by up to 5 % among themselves, so that there are several of each kind.
+ * The figures are printed. The bound is gross, because other processes share the machine.
+ *
+ * Processes without entries differ by up to 5 % among themselves, so that there are several of each
+ * kind. A second group without entries shows the noise of a run.
  */
 
 import { join } from 'node:path'
@@ -15,24 +17,36 @@ import {
   type StoredBlock,
   type StoredOverride,
 } from '../../../packages/server/src/control/live/entries.ts'
-import { processorMs } from '../../support/processor-time.ts'
+import { threadsMs } from '../../support/processor-time.ts'
 import { freePort } from '../../support/servers/ports.ts'
 import { makeFolder, removeFolder } from '../../support/servers/server-process.ts'
 import { startBackend, startGatewayProcess } from '../cli/gateway-process.ts'
 
 const COUNT = 10_000
 const PROCESSES = 3
-const WARM_ROUNDS = 30
-const ROUNDS = 60
+const WARM_ROUNDS = 60
+const ROUNDS = 100
 const REQUESTS = 12
 const CHECKS = 100
 
-/** Far below the cost of a search through all entries. */
+/**
+ * The aim is 1.05, and it is not met: in two runs a decision of 9 to 10 µs took 12 to 13 % longer
+ * for keys without an entry, and 14 % for keys with an override. The two groups without entries
+ * differed by 0 to 4 %. The bound is far below the cost of a search through all entries.
+ */
 const RATIO_MAX = 1.5
 
+/** Which keys the overrides of a server have. `again` has none, like the first. */
+const kinds = ['none', 'again', 'other keys', 'these keys'] as const
+
+type Kind = (typeof kinds)[number]
+
 interface Server {
+  readonly kind: Kind
   readonly pid: number
   readonly url: string
+  totalMs: number
+  requests: number
 }
 
 const TOKEN = 'a-token-of-at-least-32-characters'
@@ -45,10 +59,10 @@ const limits = [
 const origin = { by: 'test', at: '2026-01-01T00:00:00Z', why: 'a test', expires: null }
 
 /** The entries of a file, as local-key-value.ts keeps them: key, value and revision. */
-function savedEntries(): (readonly [string, string, string])[] {
+function savedEntries(kind: Kind): (readonly [string, string, string])[] {
+  if (kind === 'none' || kind === 'again') return []
   return Array.from({ length: COUNT }, (_, at) => {
-    // Half of the clients of this test have an override.
-    const key = [`key_${2 * at}`]
+    const key = [`${kind === 'these keys' ? 'key' : 'any'}_${at}`]
     const override: StoredOverride = { limit: 'key', key, set: { limit: 2e9 }, ...origin }
     const address = `10.${at >> 8}.${at & 255}.1`
     const target = at % 4 === 0 ? { kind: 'cidr', value: `${address}/32` } : undefined
@@ -77,55 +91,65 @@ test('prints the cost of 10,000 overrides and blocks for a decision', async () =
   onTestFinished(() => backend.stop())
   const folder = makeFolder()
   onTestFinished(() => removeFolder(folder))
-  const start = async (name: string, entries: readonly unknown[]) => {
-    const [decisionPort, adminPort] = [await freePort(), await freePort()]
-    const state = join(folder, name)
-    await writeDurably(state, JSON.stringify({ revision: '1', entries }))
-    const gateway = await startGatewayProcess({
-      policy: {
-        limits,
-        upstreams: { api: { targets: [backend.url] } },
-        decisionApi: { listen: { port: decisionPort }, token: { env: 'TOKEN' } },
-        admin: { listen: { port: adminPort }, token: { env: 'TOKEN' }, state },
-      },
-      environment: { TOKEN },
-    })
-    onTestFinished(() => gateway.stop().then(() => undefined))
-    expect(await countOf(adminPort)).toBe(entries.length)
-    return { pid: gateway.child.pid ?? 0, url: `http://127.0.0.1:${decisionPort}/v1/check` }
-  }
-  const gateways: { readonly hasEntries: boolean; readonly server: Server; totalMs: number }[] = []
+  const servers: Server[] = []
   for (let process = 0; process < PROCESSES; process++) {
-    for (const hasEntries of [false, true]) {
-      const server = await start(`state-${process}-${hasEntries}`, hasEntries ? savedEntries() : [])
-      gateways.push({ hasEntries, server, totalMs: 0 })
+    for (const kind of kinds) {
+      servers.push(await startServer(kind, join(folder, `${kind} ${process}`), backend.url))
     }
   }
   const agent = new Agent({ connections: 1 })
   onTestFinished(() => agent.close())
-  const measure = async ({ pid, url }: Server) => {
-    const beforeMs = processorMs(pid)
-    for (let at = 0; at < REQUESTS; at++) await check(url, agent, bodies[at % bodies.length] ?? '')
-    return processorMs(pid) - beforeMs
-  }
   for (let round = 0; round < WARM_ROUNDS; round++) {
-    for (const { server } of gateways) await measure(server)
+    for (const server of servers) await measure(server, agent)
   }
   for (let round = 0; round < ROUNDS; round++) {
-    const order = round % 2 === 0 ? gateways : gateways.toReversed()
-    for (const gateway of order) gateway.totalMs += await measure(gateway.server)
+    for (const server of round % 2 === 0 ? servers : servers.toReversed()) {
+      server.totalMs += await measure(server, agent)
+    }
   }
-  const usOf = (wanted: boolean) =>
-    gateways
-      .filter(({ hasEntries }) => hasEntries === wanted)
+  const usOf = (wanted: Kind) =>
+    servers
+      .filter(({ kind }) => kind === wanted)
       .map(({ totalMs }) => (totalMs * 1_000) / (ROUNDS * REQUESTS * CHECKS))
-  const ratio = sum(usOf(true)) / sum(usOf(false))
-  console.info(
-    `a decision takes ${textOf(usOf(false))} µs of a server without entries, and with ${COUNT} ` +
-      `overrides and ${COUNT} blocks ${textOf(usOf(true))}: ${ratio.toFixed(3)} times that`,
-  )
-  expect(ratio).toBeLessThan(RATIO_MAX)
+  const ratioOf = (kind: Kind) => sum(usOf(kind)) / sum(usOf('none'))
+  console.info(`a decision takes ${textOf(usOf('none'))} µs of a server without entries`)
+  for (const kind of kinds.slice(1)) {
+    const which = kind === 'again' ? 'none again' : `${COUNT} blocks, and overrides of ${kind}`
+    console.info(`  ${which}: ${textOf(usOf(kind))} µs, ${ratioOf(kind).toFixed(3)} times that`)
+  }
+  expect(ratioOf('other keys')).toBeLessThan(RATIO_MAX)
+  expect(ratioOf('these keys')).toBeLessThan(RATIO_MAX)
 })
+
+async function startServer(kind: Kind, state: string, upstream: string): Promise<Server> {
+  const entries = savedEntries(kind)
+  const [decisionPort, adminPort] = [await freePort(), await freePort()]
+  await writeDurably(state, JSON.stringify({ revision: '1', entries }))
+  const gateway = await startGatewayProcess({
+    policy: {
+      limits,
+      upstreams: { api: { targets: [upstream] } },
+      decisionApi: { listen: { port: decisionPort }, token: { env: 'TOKEN' } },
+      admin: { listen: { port: adminPort }, token: { env: 'TOKEN' }, state },
+    },
+    environment: { TOKEN },
+  })
+  onTestFinished(() => gateway.stop().then(() => undefined))
+  expect(await countOf(adminPort)).toBe(entries.length)
+  const url = `http://127.0.0.1:${decisionPort}/v1/check`
+  return { kind, pid: gateway.child.pid ?? 0, url, totalMs: 0, requests: 0 }
+}
+
+/** Returns the processor time of a few requests. They go through all keys in turn. */
+async function measure(server: Server, agent: Agent): Promise<number> {
+  const { pid, url } = server
+  const beforeMs = threadsMs(pid)
+  for (let request = 0; request < REQUESTS; request++) {
+    await check(url, agent, bodies[server.requests % bodies.length] ?? '')
+    server.requests += 1
+  }
+  return threadsMs(pid) - beforeMs
+}
 
 function sum(values: readonly number[]): number {
   return values.reduce((total, value) => total + value, 0)
