@@ -34,6 +34,7 @@ interface RecordShown {
   readonly action: string
   readonly target: Readonly<Record<string, string>>
   readonly result: string
+  readonly after?: unknown
   readonly reason?: string
   readonly leftOut?: number
 }
@@ -88,9 +89,16 @@ function verdictText(result: Readonly<Record<string, unknown>>): string {
 }
 
 function recordText(record: RecordShown): string {
-  const { id, at, actor, action, target, result, reason, leftOut } = record
+  const { id, at, actor, action, target, reason, leftOut } = record
   const what = Object.values(target).join(' ')
   const more = leftOut === undefined ? '' : ` (${leftOut} more were left out)`
   const why = reason === undefined ? '' : `: ${reason}`
+  const result = resultText(record)
   return `${id} ${at} ${actor.name} (${actor.role}) ${action} ${what} ${result}${more}${why}`
+}
+
+/** A refused request has the status of its response. Its message may have keys of customers. */
+function resultText({ result, after }: RecordShown): string {
+  if (result === 'done' || typeof after !== 'object' || after === null) return result
+  return 'status' in after ? `${result} with status ${after.status}` : result
 }

@@ -156,6 +156,17 @@ describe('the commands', () => {
     )
     expect((await tidegate('audit --actor alice')).stdout).toBe('no records\n')
   })
+
+  test('the audit shows the status with which a change was refused', async () => {
+    const { tidegate } = await setup()
+    expect(
+      (await tidegate('override set acme extra --name api --limit 5 --for 1h --why x')).code,
+    ).toBe(1)
+    await until('the record', async () => {
+      const { stdout } = await tidegate('audit')
+      return / override\.set override refused with status 422\n$/.test(stdout)
+    })
+  })
 })
 
 describe('errors', () => {
