@@ -71,6 +71,7 @@ export class PolicyLimits implements OperatedLimits {
       return `kind: ${JSON.stringify(kind)} is not one of ${name}; allowed: ${labels.join(', ')}`
     }
     const named = alternatives[kind === undefined ? 0 : labels.indexOf(kind)]
-    return `key: ${name} is counted by ${named?.label}, so it needs ${named?.parts} texts`
+    const texts = named?.parts === 1 ? 'one text' : `${named?.parts} texts`
+    return `key: ${name} is counted by ${named?.label}, so it needs ${texts}`
   }
 }

@@ -79,7 +79,7 @@ test('the counter of a fallback key is reset by the kind of the key', async () =
 
 test.for<[object, RegExp]>([
   [{ limit: 'none' }, /no limit of the policy is named "none"/],
-  [{ key: ['a', 'b'] }, /so it needs 1 texts/],
+  [{ key: ['a', 'b'] }, /so it needs one text/],
   [{ kind: 'ip' }, /kind: "ip" is not one of api; allowed: organisation/],
   [{ tier: 'gold' }, /tier: "gold" is not known/],
   [{ limit: 'inner' }, /lies within outer, so the key of outer is needed/],

@@ -36,7 +36,7 @@ describe('overrides', () => {
 
   test.for<[object, number, RegExp]>([
     [{ limit: 'none' }, 422, /no limit of the policy is named "none"/],
-    [{ key: ['a', 'b'] }, 422, /counted by organisation, so it needs 1 texts/],
+    [{ key: ['a', 'b'] }, 422, /counted by organisation, so it needs one text/],
     [{ key: [] }, 422, /key/],
     [{ set: { limit: -1 } }, 422, /set\.limit/],
     [{ set: {} }, 422, /set/],
