@@ -76,6 +76,14 @@ describe.skipIf(isEtcdMissing())('a fleet that follows etcd', () => {
     expect((await cli('publish', cli.file(policyOf(2)))).code).toBe(2)
   })
 
+  test('states that nothing was published if etcd is away', async () => {
+    const cli = commandLine({ endpoints: ['http://127.0.0.1:1'], prefix: newPrefix() })
+    expect(await cli('publish', cli.file(policyOf(1)), '--why', 'x')).toMatchObject({
+      code: 1,
+      text: expect.stringMatching(/ECONNREFUSED.*; nothing was published\n$/),
+    })
+  })
+
   test('refuses hostile documents in words, and goes on', async () => {
     const options = fleet()
     const { versions, store, close } = openVersions(options)

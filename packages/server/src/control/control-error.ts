@@ -19,12 +19,20 @@ export const controlErrorCodes = [
 
 export type ControlErrorCode = (typeof controlErrorCodes)[number]
 
+export interface ControlErrorOptions extends ErrorOptions {
+  /** Default: false. */
+  readonly mayBeApplied?: boolean
+}
+
 export class ControlError extends Error {
   readonly code: ControlErrorCode
+  /** True for a transaction whose response was lost. The message says so. */
+  readonly mayBeApplied: boolean
 
-  constructor(code: ControlErrorCode, message: string, options?: ErrorOptions) {
+  constructor(code: ControlErrorCode, message: string, options: ControlErrorOptions = {}) {
     super(message, options)
     this.name = 'ControlError'
     this.code = code
+    this.mayBeApplied = options.mayBeApplied === true
   }
 }

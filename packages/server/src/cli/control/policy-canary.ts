@@ -15,6 +15,7 @@ import {
   entryOf,
   json,
   noteFailure,
+  publishing,
   type Values,
 } from './policy-change.ts'
 import { canaryText, nodesText } from './policy-text.ts'
@@ -60,7 +61,9 @@ export async function promote(call: Call): Promise<number> {
   const { fleet, values, terminal } = call
   const change = changeOf(values)
   const entry = { ...entryOf(change), action: 'policy.promote' }
-  const record = await audited(call, entry, (audit) => fleet.versions.promote({ ...change, audit }))
+  const record = await publishing(call, entry, (audit) =>
+    fleet.versions.promote({ ...change, audit }),
+  )
   const { text: _, id: __, ...info } = record
   terminal.stdout(values.json ? json(info) : `version ${info.version} is live on all nodes\n`)
   return exitCodes.ok

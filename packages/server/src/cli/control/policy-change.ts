@@ -59,6 +59,21 @@ export async function audited<T>(
   }
 }
 
+/** Like `audited`, for a new version: its failure states that no version became live, if so. */
+export async function publishing<T>(
+  call: Call,
+  entry: AuditEntry,
+  write: (audit: AuditWriter) => Promise<T>,
+): Promise<T> {
+  try {
+    return await audited(call, entry, write)
+  } catch (error) {
+    if (!(error instanceof ControlError) || error.code !== 'unreachable') throw error
+    if (error.mayBeApplied) throw error
+    throw new ControlError(error.code, `${error.message}; nothing was published`, { cause: error })
+  }
+}
+
 /** A store that is away must not hide the reason of the failure. */
 export async function noteFailure(
   { fleet, terminal }: Call,

@@ -13,7 +13,6 @@ import { sourceChoice, sourceHelp } from '../source-flags.ts'
 import { type Command, exitCodes, type Terminal, UsageError } from '../terminal.ts'
 import { abort, canary, promote } from './policy-canary.ts'
 import {
-  audited,
   type Call,
   changeOf,
   durationOf,
@@ -22,6 +21,7 @@ import {
   noteFailure,
   numberOf,
   parsePolicyArgs,
+  publishing,
   type Values,
 } from './policy-change.ts'
 import { canaryText, conflictText, historyText, nodesText } from './policy-text.ts'
@@ -104,7 +104,7 @@ async function publish(call: Call): Promise<number> {
     throw new SettingError(`${file} is refused:\n${problems.join('\n')}`)
   }
   const write = (audit: AuditWriter) => fleet.versions.publish(text, { ...change, audit })
-  return published(call, await audited(call, entry, write))
+  return published(call, await publishing(call, entry, write))
 }
 
 async function rollback(call: Call): Promise<number> {
@@ -112,7 +112,7 @@ async function rollback(call: Call): Promise<number> {
   const to = numberOf(names[0], 'VERSION')
   const change = changeOf(values)
   const write = (audit: AuditWriter) => fleet.versions.rollback(to, { ...change, audit })
-  return published(call, await audited(call, entryOf(change, to), write))
+  return published(call, await publishing(call, entryOf(change, to), write))
 }
 
 /** Prints a version that is live, and waits for the nodes if `--wait` is set. */

@@ -35,6 +35,8 @@ export class EtcdFailure extends Error {
   }
 }
 
+const FULL_ADVICE = 'nothing was changed; docs/control-plane.md shows how to make room'
+
 /** Codes of gRPC: https://grpc.github.io/grpc/core/md_doc_statuscodes.html */
 const codes = { outOfRange: 11, exhausted: 8, denied: 7, unauthenticated: 16 }
 
@@ -63,6 +65,15 @@ export function failureOf(status: number, body: unknown): EtcdFailure {
   return new EtcdFailure('refused', text)
 }
 
+/** The error of a transaction. Without a response, it is unknown if the member has applied it. */
+export function transactionErrorOf(failure: unknown, place: string): unknown {
+  const error = controlErrorOf(failure, place)
+  if (!(failure instanceof EtcdFailure && error instanceof ControlError)) return error
+  if (error.code !== 'unreachable' || !failure.wasSent) return error
+  const message = `${error.message}; the change may have been made: look before you repeat it`
+  return new ControlError(error.code, message, { cause: failure, mayBeApplied: true })
+}
+
 /** True if a new token helps. A change of users or roles makes every older token invalid. */
 function isAboutToken(text: string): boolean {
   return /invalid auth token|user name is empty|auth store is old/.test(text)
@@ -77,7 +88,7 @@ export function controlErrorOf(failure: unknown, place: string): unknown {
     case 'denied':
       return new ControlError('denied', message, options)
     case 'full':
-      return new ControlError('full', message, options)
+      return new ControlError('full', `${message}; ${FULL_ADVICE}`, options)
     case 'refused':
     case 'large':
       return new ControlError('out-of-bounds', message, options)

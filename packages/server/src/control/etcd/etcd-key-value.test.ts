@@ -1,4 +1,6 @@
 import { randomBytes } from 'node:crypto'
+import { createServer, type RequestListener } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { isEtcdMissing, startEtcd } from '../../../../../test/support/servers/etcd/etcd.ts'
 import { until } from '../../../../../test/support/servers/until.ts'
@@ -63,6 +65,46 @@ describe.skipIf(isEtcdMissing())('etcd', () => {
     await until('the problem', () => contacts.length === 1)
     expect(contacts[0]).toContain('ECONNREFUSED')
   })
+
+  test('a transaction without a response may be applied, unless it was not sent', async () => {
+    const silent = await startMember((request) => void request.socket.destroy())
+    const lost = open({ endpoints: [silent], prefix: '/t/' })
+    await expect(lost.transact([], write)).rejects.toMatchObject({
+      code: 'unreachable',
+      mayBeApplied: true,
+      message: expect.stringContaining('the change may have been made: look before you repeat it'),
+    })
+    const unsent = open({ endpoints: ['http://127.0.0.1:1'], prefix: '/t/' })
+    await expect(unsent.transact([], write)).rejects.toMatchObject({
+      code: 'unreachable',
+      mayBeApplied: false,
+      message: expect.not.stringContaining('may have been made'),
+    })
+  })
+
+  test('a member without space changes nothing, and the message names the remedy', async () => {
+    const error = 'etcdserver: mvcc: database space exceeded'
+    const full = await startMember((_, response) => {
+      response.writeHead(429).end(JSON.stringify({ error, code: 8, message: error }))
+    })
+    const store = open({ endpoints: [full], prefix: '/t/' })
+    await expect(store.transact([], write)).rejects.toMatchObject({
+      code: 'full',
+      mayBeApplied: false,
+      message: expect.stringMatching(
+        /exceeded; nothing was changed; docs\/control-plane\.md shows/,
+      ),
+    })
+  })
+
+  const write = [{ key: 'live/a', value: '1' }]
+
+  async function startMember(handle: RequestListener): Promise<string> {
+    const member = createServer(handle)
+    await new Promise<void>((resolve) => member.listen(0, '127.0.0.1', resolve))
+    onTestFinished(() => void member.close())
+    return `http://127.0.0.1:${(member.address() as AddressInfo).port}`
+  }
 
   function open(one: EtcdSettings): EtcdKeyValue {
     const store = new EtcdKeyValue(one)

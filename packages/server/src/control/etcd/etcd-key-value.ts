@@ -21,7 +21,7 @@ import type {
   Write,
 } from '../key-value.ts'
 import { EtcdClient } from './etcd-client.ts'
-import { controlErrorOf } from './etcd-failure.ts'
+import { controlErrorOf, transactionErrorOf } from './etcd-failure.ts'
 import { EtcdFollower, type FollowedState } from './etcd-follower.ts'
 import { EtcdLease } from './etcd-lease.ts'
 import { EtcdRange } from './etcd-range.ts'
@@ -78,7 +78,11 @@ export class EtcdKeyValue implements KeyValueStore {
       const isLeased = writes.some((write) => write.isLeased)
       const leaseId = isLeased ? await this.#lease.id() : undefined
       const transaction = this.#messages.transaction(conditions, withHead(writes), leaseId)
-      const body = await this.#client.call('/v3/kv/txn', transaction, TRANSACTION)
+      const body = await this.#client
+        .call('/v3/kv/txn', transaction, TRANSACTION)
+        .catch((failure) => {
+          throw transactionErrorOf(failure, this.description)
+        })
       const { header, isApplied, current } = this.#messages.readTransaction(body)
       if (!isApplied) return { ok: false, revision: header.revision, current }
       this.#lease.wrote(writes)
