@@ -71,6 +71,9 @@ type Change = SharedAdjustment & { readonly group: Group }
 
 const EXCHANGE_MS = 200
 
+/** Regions send something once a second. */
+const SILENT_MS = 2_000
+
 /** Limits with their tiers and overrides. Those beyond are not exchanged: regions have shares. */
 const GROUPS_MAX = 256
 
@@ -93,6 +96,7 @@ export class Exchanger {
   readonly #groups = new Map<string, Group>()
   readonly #offsets: PeerOffsets
   readonly #rowsMax: number
+  readonly #heardMs = new Map<string, number>()
   #tickedMs = -Infinity
   #keys = 0
 
@@ -123,6 +127,7 @@ export class Exchanger {
   /** Another region is reached again: messages that were under way are lost. */
   reached(peer: string): void {
     for (const { region } of this.#groups.values()) region.reached(peer)
+    this.#tickedMs = -Infinity
   }
 
   /** Continues with the rows of the exchangers before. */
@@ -190,6 +195,9 @@ export class Exchanger {
     const group = this.#groupOf(frame.name, frame.limit, times)
     if (group === undefined) return undefined
     this.#offsets.add(from, frame.storeMs - storeMs)
+    // Its answers were lost meanwhile, so that exchanges are repeated in this round.
+    if (times.steadyMs - (this.#heardMs.get(from) ?? 0) > SILENT_MS) this.#tickedMs = -Infinity
+    this.#heardMs.set(from, times.steadyMs)
     return { group, ...group.region.receive(from, frame.message, times) }
   }
 

@@ -96,7 +96,9 @@ export class SharedExchange {
 
   /** A region is reached again: what it does not know is sent at once. */
   reached(region: string): void {
-    this.#exchanger?.reached(region)
+    if (this.#exchanger === undefined) return
+    this.#exchanger.reached(region)
+    this.#beginSoon()
   }
 
   /** Receives a message of another region. Its answer follows as a message when it is counted. */
@@ -140,6 +142,10 @@ export class SharedExchange {
   #receive(one: Received): void {
     // The bytes are those of a message that is gone after this turn.
     this.#received.push({ from: one.from, body: Uint8Array.from(one.body) })
+    this.#beginSoon()
+  }
+
+  #beginSoon(): void {
     this.#soon ??= setTimeout(() => {
       this.#soon = undefined
       this.#begin()

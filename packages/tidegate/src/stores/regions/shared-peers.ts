@@ -11,6 +11,9 @@ const RETRY_MS_MIN = 1_000
 /** A peer that has nothing to tell is heard once in this time. */
 const HEARTBEAT_MS = 1_000
 
+/** A peer is heard more often than this, unless messages are lost. */
+const SILENT_MS = 2 * HEARTBEAT_MS
+
 interface PeerState {
   heardMs: number
   sentMs: number
@@ -53,6 +56,8 @@ export class PeerStates {
   /** Returns true if the peer has lost its data since its last message. */
   hear(peer: number, message: SharedMessage, nowMs: number): boolean {
     const state = this.#at(peer)
+    // The answer to what was sent meanwhile is lost too.
+    if (nowMs - state.heardMs > SILENT_MS) this.reached(peer)
     state.heardMs = nowMs
     if (message.isAnswer && state.isUnderWay && message.exchange === state.exchange) {
       state.isUnderWay = false
@@ -63,8 +68,12 @@ export class PeerStates {
     return isOther
   }
 
+  /** The next exchange may begin at once. */
   reached(peer: number): void {
-    if (peer >= 0) this.#at(peer).isUnderWay = false
+    if (peer < 0) return
+    const state = this.#at(peer)
+    state.isUnderWay = false
+    state.sentMs = -Infinity
   }
 
   setAligned(peer: number, isAligned: boolean): void {

@@ -58,4 +58,16 @@ describe('a region', () => {
     exchange(back, b, 'a', 400)
     expect(back.entries(KEY, at(400)).map(({ own }) => own)).toEqual([10, 20])
   })
+
+  test('repeats at once what was sent while its peer was silent, because answers are lost', () => {
+    const [a, b] = [started('a'), started('b')]
+    exchange(a, b, 'a', 1_000)
+    a.admitted(KEY, 10, at(9_000))
+    const [lost] = a.tick(at(9_100)).sends
+    b.receive('a', lost?.message as never, at(9_100))
+    // The answer is lost. A message of b shows that it is reached again.
+    const [later] = b.tick(at(9_300)).sends
+    a.receive('b', later?.message as never, at(9_300))
+    expect(a.tick(at(9_400)).sends).toHaveLength(1)
+  })
 })
