@@ -50,6 +50,9 @@ function topologyOf(self: string, port: number, shares = { eu: 1, us: 1 }) {
 
 /** Regions that eu has forgotten, and the ports of listeners that clients were told so by. */
 const forgotten = new Set<string>()
+
+/** Reasons that the client of a test has reported, undefined when it was up. */
+const reported: (string | undefined)[] = []
 const forgetful: number[] = []
 
 interface Listening {
@@ -71,6 +74,7 @@ async function listen(token?: string): Promise<Listening> {
     token,
     handlers: new Map([[frameTypes.store, service]]),
     isForgotten: (region) => forgotten.has(region),
+    onMessage: () => undefined,
     onRefused: (reason) => refused.push(reason),
   })
   onTestFinished(() => server.close())
@@ -94,7 +98,7 @@ function call({ server }: Listening, caller: Caller = {}): LinkClient {
     tls: tlsOf(certificate),
     token,
     deadlineMs: 5_000,
-    onChange: () => undefined,
+    onChange: (_, problem) => reported.push(problem),
     onForgotten: () => forgetful.push(server.port),
   })
   onTestFinished(() => client.close())
@@ -150,10 +154,28 @@ test.each([
   ['another list of shares', { shares: { eu: 1, us: 2 } }, 'fingerprint', 'its list of regions'],
 ] as const)('a region with %s is refused', async (_, caller, reason, problem) => {
   const eu = await listen()
+  reported.splice(0)
   const client = call(eu, caller)
   await until('it is refused', () => eu.refused.includes(reason))
   await until('it knows why', () => client.state().problem?.includes(problem) === true)
   await expect(client.request(frameTypes.store, quota('quota'))).rejects.toThrow(problem)
+  // Pings are refused too, and reported once.
+  const count = eu.refused.length
+  await until('it is refused again', () => eu.refused.length > count)
+  expect(reported).toEqual([expect.stringContaining(problem)])
+})
+
+test('a refusal of a region that was up is reported, and its end', async () => {
+  const eu = await listen()
+  reported.splice(0)
+  const client = call(eu)
+  await until('it is up', () => client.isUp)
+  forgotten.add('us')
+  onTestFinished(() => forgotten.clear())
+  await until('it is refused', () => reported.length >= 2)
+  forgotten.clear()
+  await until('it is up again', () => client.isUp)
+  expect(reported).toEqual([undefined, 'it has forgotten this region', undefined])
 })
 
 test('a region that was forgotten is refused, and learns it', async () => {

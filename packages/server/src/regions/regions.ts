@@ -59,7 +59,7 @@ export class Regions {
   readonly #options: RegionsOptions
   readonly #section: RegionsSection
   readonly #topology: Topology
-  readonly #links: LinkClient[] = []
+  readonly #links = new Map<string, LinkClient>()
   readonly #peers = new Map<string, Peer>()
   readonly #refused = Object.fromEntries(refusedReasons.map((reason) => [reason, 0])) as Record<
     RefusedReason,
@@ -81,12 +81,12 @@ export class Regions {
         ...{ topology: this.#topology, peer, ...this.#credentials(link) },
         deadlineMs: link?.deadline ?? 0,
         onChange: (isUp, problem) => {
-          if (isUp) this.#exchange.reached(peer)
+          if (isUp) this.#onReached(peer)
           options.onPeer(peer, isUp, problem)
         },
         onForgotten: () => this.store.forgotten.addSelf(),
       })
-      this.#links.push(client)
+      this.#links.set(peer, client)
       this.#peers.set(peer, { link: client, store: new PeerStore(client) })
     }
     this.store = new RegionStore(options.store, this.#topology, this.#peers, this.#limits)
@@ -122,6 +122,8 @@ export class Regions {
         [frameTypes.shared, this.#exchange.handler],
       ]),
       isForgotten: (region) => this.store.forgotten.has(region),
+      // A region that reaches this one can probably be reached too.
+      onMessage: (from) => this.#links.get(from)?.hurry(),
       onRefused: (reason) => {
         this.#refused[reason]++
       },
@@ -154,7 +156,7 @@ export class Regions {
     return {
       self: this.#topology.self,
       forgotten: this.store.forgotten.names,
-      peers: this.#links.map((link) => link.state()),
+      peers: [...this.#links.values()].map((link) => link.state()),
       held: this.store.held(),
       counts: this.store.counts(),
       shared: this.#exchange.state(),
@@ -166,7 +168,13 @@ export class Regions {
   async close(): Promise<void> {
     await this.#exchange.close()
     await this.#server?.close()
-    for (const link of this.#links) link.close()
+    for (const link of this.#links.values()) link.close()
+  }
+
+  #onReached(peer: string): void {
+    this.#exchange.reached(peer)
+    // A cut of this region from several others ends for all of them.
+    for (const link of this.#links.values()) link.hurry()
   }
 
   #credentials(link: RegionsSection['link']) {

@@ -1,5 +1,5 @@
 /**
- * The connection to one other region: one HTTP/2 session, opened again with jitter when it breaks.
+ * The connection to one other region: one HTTP/2 session, and attempts side by side when it breaks.
  * Frames of one turn of the event loop travel in one message.
  *
  * It never sends a frame twice: the outcome of a frame without an answer is unknown. A region that
@@ -8,10 +8,8 @@
  * its first attempt to connect, at most for the deadline.
  */
 
-import { type ClientHttp2Session, connect } from 'node:http2'
-import type { PeerCertificate } from 'node:tls'
+import type { ClientHttp2Session } from 'node:http2'
 import { TidegateError } from 'tidegate'
-import { alternativeNames } from '../../config/alternative-names.ts'
 import type { Topology } from '../topology.ts'
 import { MessageError } from './bytes.ts'
 import { ClockOffset } from './clock-offset.ts'
@@ -26,7 +24,9 @@ import {
   LINK_VERSION,
   MESSAGE_BYTES_MAX,
 } from './frames.ts'
+import { LinkAttempts } from './link-attempts.ts'
 import { post, RefusedMessage } from './link-post.ts'
+import { sessionsTo } from './link-session.ts'
 
 export interface LinkClientOptions {
   readonly topology: Topology
@@ -34,6 +34,10 @@ export interface LinkClientOptions {
   readonly tls: { readonly cert: Buffer; readonly key: Buffer; readonly ca: Buffer }
   readonly token: string | undefined
   readonly deadlineMs: number
+  /**
+   * Called after the first attempt to connect, when the link is up or down, and once for each
+   * reason for which the other region refuses this one.
+   */
   onChange(isUp: boolean, problem: string | undefined): void
   /** The other region refuses this one, because operators have given it up. */
   onForgotten(): void
@@ -66,12 +70,14 @@ const PING_DEADLINE_MS_MIN = 1_000
 
 /** For TCP and TLS, which take three round trips; a round trip takes a deadline at most. */
 const CONNECT_DEADLINES = 4
-const CONNECT_MS_MIN = 1_000
-const CONNECT_MS_MAX = 2_000
+const CONNECT_MS_MIN = 2_000
+const CONNECT_MS_MAX = 5_000
 
-/** A few attempts a second, so that regions share limits soon after a cut. */
-const RECONNECT_FIRST_MS = 50
-const RECONNECT_MS_MAX = 500
+/** The processes of a region lose a link together; half of it is random. */
+const RECONNECT_MS = 50
+
+/** Pings that are asked for are not closer to one another than this. */
+const HURRY_MS_MIN = 100
 
 /** Messages in a row without an answer, after which the region counts as cut off. */
 const UNANSWERED_MAX = 3
@@ -86,14 +92,16 @@ export class LinkClient {
   readonly #options: LinkClientOptions
   readonly #offset = new ClockOffset()
   readonly #ping: NodeJS.Timeout
+  readonly #attempts: LinkAttempts
   #session: ClientHttp2Session | undefined
-  #reconnect: NodeJS.Timeout | undefined
-  #attempts = 0
+  #pingedMs = -Infinity
   #queue: Waiting[] = []
   #isScheduled = false
   #waiting = 0
   #unanswered = 0
   #isUp = false
+  /** The last reason of a refusal, since the link was up. */
+  #refusal: string | undefined
   #isClosed = false
   /** Calls that wait for the first attempt to connect; undefined after it. */
   #early: Set<() => void> | undefined = new Set()
@@ -105,7 +113,17 @@ export class LinkClient {
   constructor(options: LinkClientOptions) {
     this.peer = options.peer
     this.#options = options
-    this.#open()
+    const { topology, peer, tls, token } = options
+    const address = `${topology.endpoints.get(peer)}`
+    const connectMs = Math.max(CONNECT_MS_MIN, CONNECT_DEADLINES * options.deadlineMs)
+    this.#attempts = new LinkAttempts({
+      connectMs: Math.min(CONNECT_MS_MAX, connectMs),
+      open: sessionsTo({ peer, address, tls, hasToken: token !== undefined }),
+      greet: (session) => this.#greet(session),
+      onAnswered: (session, problem) => this.#adopt(session, problem),
+      onFailed: (problem) => this.#setUp(false, problem),
+    })
+    this.#attempts.start()
     this.#ping = setInterval(() => this.#sendPing(), PING_MS)
     this.#ping.unref()
   }
@@ -183,89 +201,83 @@ export class LinkClient {
   close(): void {
     this.#isClosed = true
     clearInterval(this.#ping)
-    clearTimeout(this.#reconnect)
+    this.#attempts.stop()
     this.#session?.destroy()
     this.#endFirstAttempt()
     this.#fail(this.#queue.splice(0), cutOff(this.peer, 'the link is closed'))
   }
 
-  #open(): void {
-    if (this.#isClosed) return
-    const { topology, tls, token } = this.#options
-    const session = connect(`https://${topology.endpoints.get(this.peer)}`, {
-      ca: tls.ca,
-      ...(token === undefined ? { cert: tls.cert, key: tls.key } : undefined),
-      minVersion: 'TLSv1.2',
-      checkServerIdentity: (_, certificate) => wrongRegion(this.peer, certificate),
-      settings: { initialWindowSize: MESSAGE_BYTES_MAX, enablePush: false },
-    })
+  /** The other region may be reached again: finds out now, and not at the next ping or attempt. */
+  hurry(): void {
+    if (this.#isUp || this.#isClosed) return
+    const isSilent = this.#unanswered > 0
+    if (this.#session === undefined) this.#attempts.hurry()
+    else if (isSilent && performance.now() - this.#pingedMs >= HURRY_MS_MIN) this.#sendPing()
+  }
+
+  #adopt(session: ClientHttp2Session, problem: string | undefined): void {
     this.#session = session
+    this.#unanswered = 0
     session.on('error', (error: NodeJS.ErrnoException) => {
       this.#problem = error.code ?? 'the connection failed'
     })
-    const connectMs = Math.max(CONNECT_MS_MIN, CONNECT_DEADLINES * this.#options.deadlineMs)
-    const timer = setTimeout(
-      () => {
-        this.#problem = 'it does not accept connections'
-        session.destroy()
-      },
-      Math.min(CONNECT_MS_MAX, connectMs),
-    ).unref()
-    session.once('connect', () => {
-      clearTimeout(timer)
-      this.#sendPing()
-    })
-    session.once('close', () => {
-      clearTimeout(timer)
-      this.#onClose(session)
-    })
-    session.unref()
+    session.once('close', () => this.#onClose(session))
+    this.#setUp(problem === undefined, problem)
   }
 
   #onClose(session: ClientHttp2Session): void {
     if (this.#session !== session) return
     this.#session = undefined
     this.#setUp(false, this.#problem ?? 'the connection was closed')
-    if (this.#isClosed) return
-    const mostMs = Math.min(RECONNECT_MS_MAX, RECONNECT_FIRST_MS * 2 ** this.#attempts++)
-    // Half of it is random, so that the processes of a region do not connect at the same time.
-    const delayMs = (mostMs * (1 + Math.random())) / 2
-    this.#reconnect = setTimeout(() => this.#open(), delayMs).unref()
+    if (!this.#isClosed) this.#attempts.start((RECONNECT_MS * (1 + Math.random())) / 2)
   }
 
   #setUp(isUp: boolean, problem: string | undefined): void {
     this.#problem = problem
-    const isChanged = this.#isUp !== isUp
+    const isChanged = this.#isUp !== isUp || this.#early !== undefined
     this.#isUp = isUp
+    if (isUp) this.#refusal = undefined
     this.#endFirstAttempt()
-    if (!isChanged) return
-    if (isUp) this.#attempts = 0
-    this.#options.onChange(isUp, problem)
+    if (isChanged && !this.#isClosed) this.#options.onChange(isUp, problem)
   }
 
   #sendPing(): void {
     const session = this.#session
-    if (session === undefined || session.connecting || session.destroyed) return
-    const sentMs = performance.now()
-    const sentAt = Date.now()
-    const frame: Frame = { type: frameTypes.ping, body: new Uint8Array(0) }
-    const { deadlineMs } = this.#options
-    this.#exchange([frame], Math.max(PING_DEADLINE_MS_MIN, deadlineMs)).then(
-      ([pong]) => {
-        const elapsedMs = performance.now() - sentMs
-        if (pong?.type === answerTypes.ok && pong.body.length === 8) {
-          const remote = Buffer.from(pong.body).readDoubleBE(0)
-          this.#offset.add({ sentAt, remote, elapsedMs })
-        }
-        const { roundTripMs = 0 } = this.#offset
-        const isTooFar = roundTripMs > deadlineMs
-        const late = `a round trip of ${Math.round(roundTripMs)} ms exceeds the deadline`
-        this.#setUp(!isTooFar, isTooFar ? late : undefined)
+    if (session === undefined || session.destroyed) return
+    this.#greet(session).then(
+      (problem) => {
+        if (this.#session === session) this.#setUp(problem === undefined, problem)
       },
       () => {
         if (this.#unanswered >= UNANSWERED_MAX) session.destroy()
       },
     )
+  }
+
+  /**
+   * Sends a ping. Resolves with the reason if the link is not up all the same; rejects if the
+   * region does not answer.
+   */
+  async #greet(session: ClientHttp2Session): Promise<string | undefined> {
+    const sentMs = performance.now()
+    const sentAt = Date.now()
+    this.#pingedMs = sentMs
+    const { deadlineMs } = this.#options
+    const frame: Frame = { type: frameTypes.ping, body: new Uint8Array(0) }
+    try {
+      const pingMs = Math.max(PING_DEADLINE_MS_MIN, deadlineMs)
+      const [pong] = await this.#exchange(session, [frame], pingMs)
+      if (pong?.type === answerTypes.ok && pong.body.length === 8) {
+        const remote = Buffer.from(pong.body).readDoubleBE(0)
+        this.#offset.add({ sentAt, remote, elapsedMs: performance.now() - sentMs })
+      }
+    } catch (error) {
+      if (error instanceof RefusedMessage) return error.message
+      throw error
+    }
+    const { roundTripMs = 0 } = this.#offset
+    if (roundTripMs <= deadlineMs) return undefined
+    return `a round trip of ${Math.round(roundTripMs)} ms exceeds the deadline`
   }
 
   /** Sends the frames of this turn in as few messages as their bytes allow. */
@@ -295,12 +307,20 @@ export class LinkClient {
         if (answer?.type === answerTypes.ok) one.onLate?.(answer.body)
       }
     }
-    this.#exchange(frames, this.#options.deadlineMs, onLate).then(
+    const session = this.#session
+    if (session === undefined || session.destroyed) {
+      this.#fail(waiting, cutOff(this.peer, this.#problem))
+      return
+    }
+    this.#exchange(session, frames, this.#options.deadlineMs, onLate).then(
       (answers) => {
         this.#waiting -= waiting.length
         for (const [at, one] of waiting.entries()) settle(one, answers[at], this.peer)
       },
-      (error: unknown) => this.#fail(waiting, error),
+      (error: unknown) => {
+        const isKnown = error instanceof TidegateError
+        this.#fail(waiting, isKnown ? error : cutOff(this.peer, problemOf(error)))
+      },
     )
   }
 
@@ -310,12 +330,11 @@ export class LinkClient {
   }
 
   async #exchange(
+    session: ClientHttp2Session,
     frames: readonly Frame[],
     deadlineMs: number,
     onLate?: (answers: readonly Frame[]) => void,
   ): Promise<readonly Frame[]> {
-    const session = this.#session
-    if (session === undefined || session.destroyed) throw cutOff(this.peer, this.#problem)
     const { topology, token } = this.#options
     const { self: from, fingerprint } = topology
     const message = encodeMessage({ version: LINK_VERSION, from, fingerprint }, frames)
@@ -329,14 +348,18 @@ export class LinkClient {
       return decodeFrames(answer)
     } catch (error) {
       this.#note(error)
-      throw error instanceof TidegateError ? error : cutOff(this.peer, problemOf(error))
+      throw error
     }
   }
 
   /** Counts silence; a refusal keeps the region cut off until a ping is answered. */
   #note(error: unknown): void {
     if (error instanceof RefusedMessage) {
+      const isNew = this.#refusal !== error.message
+      this.#refusal = error.message
+      const isNoted = this.#isUp || this.#early !== undefined
       this.#setUp(false, error.message)
+      if (isNew && !isNoted) this.#options.onChange(false, error.message)
       if (error.isForgotten) this.#options.onForgotten()
     }
     if (!(error instanceof TidegateError) || error.code !== 'store-timeout') return
@@ -366,12 +389,4 @@ function cutOff(peer: string, problem: string | undefined): TidegateError {
 function problemOf(error: unknown): string {
   if (error instanceof MessageError) return `its answer is not valid: ${error.message}`
   return error instanceof Error ? error.message : String(error)
-}
-
-/** The certificate is valid for the link; it must also be that of the region. */
-function wrongRegion(peer: string, { subjectaltname = '' }: PeerCertificate): Error | undefined {
-  if (alternativeNames(subjectaltname).includes(peer)) return undefined
-  return Object.assign(new Error(`the certificate is not that of the region ${peer}`), {
-    code: `the certificate has no DNS name ${peer}`,
-  })
 }

@@ -34,6 +34,8 @@ export interface LinkServerOptions {
   readonly handlers: ReadonlyMap<number, FrameHandler>
   /** Whether operators have given a region up, so that its messages are refused. */
   isForgotten(region: string): boolean
+  /** Called for each message that is answered. */
+  onMessage(from: string): void
   onRefused(reason: RefusedReason): void
 }
 
@@ -52,6 +54,12 @@ const CONNECTIONS_MAX = 1_024
 /** Messages of one connection that are answered side by side. */
 const STREAMS_MAX = 128
 
+/** Clients ping every second. A connection that is silent for longer lost its client in a cut. */
+const IDLE_MS_MAX = 30_000
+
+/** Clients close attempts of which another one was faster, also during the handshake. */
+const GIVEN_UP = 'ECONNRESET'
+
 /** A sender that takes longer has given up. */
 const RECEIVE_MS_MAX = 5_000
 
@@ -65,9 +73,12 @@ export async function startLinkServer(options: LinkServerOptions): Promise<LinkS
   })
   server.on('session', (session) => {
     session.on('error', () => session.destroy())
+    session.setTimeout(IDLE_MS_MAX, () => session.destroy())
   })
   server.on('sessionError', () => undefined)
-  server.on('tlsClientError', () => options.onRefused('identity'))
+  server.on('tlsClientError', (error: NodeJS.ErrnoException) => {
+    if (error.code !== GIVEN_UP) options.onRefused('identity')
+  })
   server.on('stream', (stream, headers) => {
     stream.on('error', () => stream.close())
     if (!isAuthorized(headers.authorization)) {
@@ -125,7 +136,7 @@ async function receive(stream: ServerHttp2Stream, options: LinkServerOptions): P
 async function answer(
   stream: ServerHttp2Stream,
   bytes: Buffer,
-  { topology, token, handlers, isForgotten, onRefused }: LinkServerOptions,
+  { topology, token, handlers, isForgotten, onMessage, onRefused }: LinkServerOptions,
 ): Promise<void> {
   const { header, frames } = decodeMessage(bytes)
   const isPeer = topology.peers.includes(header.from)
@@ -141,6 +152,7 @@ async function answer(
     onRefused('fingerprint')
     return respond(stream, 409)
   }
+  onMessage(header.from)
   const answers = await Promise.all(
     frames.map((frame) => answerFrame(header.from, frame, handlers)),
   )
