@@ -34,8 +34,8 @@ export const regionsCommand: Command = {
        tidegate regions forget NAME --why TEXT [OPTIONS]
        tidegate regions remember NAME --why TEXT [OPTIONS]
 
-status prints a line for each other region, as the node sees it. Exit code 1: a region does not
-answer. forget gives up a region that is lost for good: its keys get another home once the units
+status prints a line for each other region, as the node sees it. Exit code 1: a region is cut
+off. forget gives up a region that is lost for good: its keys get another home once the units
 that it granted have expired. remember ends that, after the region has left the list. Without a
 control store for all nodes, run both on every node.
 
@@ -102,7 +102,7 @@ function exchangeLine(self: string, { isExchanger, keys, silent }: ShownExchange
 }
 
 function peerLine({ region, up, problem, roundTripMs, clockOffsetMs }: ShownPeer): string {
-  if (!up) return `${region}: does not answer: ${problem ?? 'unknown'}`
+  if (!up) return `${region}: cut off: ${problem ?? 'unknown'}`
   const trip = roundTripMs === undefined ? 'unknown' : `${roundTripMs} ms`
   const offset = clockOffsetMs === undefined ? 'unknown' : `${clockOffsetMs} ms`
   return `${region}: answers, round trip ${trip}, clock ahead by ${offset}`
