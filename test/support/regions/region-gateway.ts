@@ -3,7 +3,7 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { writeFileSync } from 'node:fs'
-import { Agent, createServer, request } from 'node:http'
+import { Agent, createServer, type RequestOptions, request } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { programFile } from '../program.ts'
@@ -41,12 +41,12 @@ export interface Backend {
 
 const ADMIN_TOKEN = 'a-token-for-tests-of-lost-regions-0123'
 
-export async function startBackend(): Promise<Backend> {
+export async function startBackend(host = LOOPBACK): Promise<Backend> {
   const server = createServer((_, response) => response.end())
-  server.listen(0, LOOPBACK)
+  server.listen(0, host)
   await once(server, 'listening')
   return {
-    url: `http://${LOOPBACK}:${(server.address() as AddressInfo).port}`,
+    url: `http://${host}:${(server.address() as AddressInfo).port}`,
     stop() {
       server.close()
       server.closeAllConnections()
@@ -62,10 +62,15 @@ export async function startRegionGateway(
   limits: readonly { readonly name: string }[],
 ): Promise<RegionGateway> {
   const [port, adminPort] = [await freePort(), await freePort()]
+  const { host, prefix } = world.place(region)
   const policy = {
     ...world.sections(region),
-    gateway: { listen: { host: LOOPBACK, port } },
-    admin: { listen: { port: adminPort }, token: { env: 'ADMIN_TOKEN' } },
+    gateway: { listen: { host, port } },
+    admin: {
+      listen: { host, port: adminPort },
+      // Tokens are for loopback addresses; without one, there is no `forget`.
+      ...(host === LOOPBACK ? { token: { env: 'ADMIN_TOKEN' } } : undefined),
+    },
     upstreams: { backend: { targets: [backend.url] } },
     limits: limits.map((limit) => ({
       key: { header: 'x-key' },
@@ -76,13 +81,14 @@ export async function startRegionGateway(
   }
   const file = join(world.folder, `${region}.yaml`)
   writeFileSync(file, JSON.stringify(policy))
-  const admin = `http://${LOOPBACK}:${adminPort}`
+  const admin = `http://${host}:${adminPort}`
   const agent = new Agent({ keepAlive: true, maxSockets: 64 })
-  let child = await spawned(file, port)
+  const start = () => spawned(file, prefix, `http://${host}:${port}`)
+  let child = await start()
   return {
     region,
     adminPort,
-    ask: (name, key) => send(agent, port, `/${name}`, key),
+    ask: (name, key) => send({ agent, host, port, path: `/${name}` }, key),
     metrics: async () => (await fetch(`${admin}/metrics`)).text(),
     async isConnected() {
       const status = (await (await fetch(`${admin}/status`)).json()) as {
@@ -104,7 +110,7 @@ export async function startRegionGateway(
       await ended
     },
     async start() {
-      child = await spawned(file, port)
+      child = await start()
     },
     async stop() {
       agent.destroy()
@@ -116,10 +122,15 @@ export async function startRegionGateway(
   }
 }
 
-async function spawned(file: string, port: number): Promise<ChildProcess> {
-  const args = ['--disable-warning=ExperimentalWarning', programFile, 'gateway', '--config', file]
+async function spawned(
+  file: string,
+  prefix: readonly string[],
+  url: string,
+): Promise<ChildProcess> {
+  const program = [process.execPath, '--disable-warning=ExperimentalWarning', programFile]
+  const [command = '', ...args] = [...prefix, ...program, 'gateway', '--config', file]
   const env = { ...process.env, ADMIN_TOKEN }
-  const child = spawn(process.execPath, args, { env, stdio: ['ignore', 'pipe', 'pipe'] })
+  const child = spawn(command, args, { env, stdio: ['ignore', 'pipe', 'pipe'] })
   let output = ''
   for (const stream of [child.stdout, child.stderr]) {
     stream.on('data', (part: Buffer) => {
@@ -128,16 +139,16 @@ async function spawned(file: string, port: number): Promise<ChildProcess> {
   }
   await until('the gateway is ready', async () => {
     if (child.exitCode !== null) throw new Error(`the gateway ended: ${output}`)
-    return (await fetch(`http://${LOOPBACK}:${port}/ready`)).ok
+    return (await fetch(`${url}/ready`)).ok
   })
   return child
 }
 
-function send(agent: Agent, port: number, path: string, key: string): Promise<RegionAnswer> {
+function send(to: RequestOptions, key: string): Promise<RegionAnswer> {
   const sentMs = performance.now()
   return new Promise((resolve) => {
     const answer = (status: number) => resolve({ status, tookMs: performance.now() - sentMs })
-    const sent = request({ agent, port, path, host: LOOPBACK, headers: { 'x-key': key } })
+    const sent = request({ ...to, headers: { 'x-key': key } })
     sent.once('error', () => answer(0))
     sent.once('response', (response) => {
       response.resume()
