@@ -206,6 +206,21 @@ test('a region that is cut off has its reserve, and all together never more', as
   // Some of the keys have their home in another region.
   const asked = keys.flatMap((key) => [nodes.eu.ask('closed', key), nodes.eu.ask('local', key)])
   const declared = (await Promise.all(asked)).map(({ degraded }) => degraded)
+  // A look at a key has the decision that a charge would have: first by the reserve.
+  const { store } = nodes.eu.regions
+  const look = async (name: string, key: string) => {
+    const limit = fixedWindow({ limit: LIMIT, per: 'month' })
+    return (await store.charge([{ name, key, limit, cost: 1 }], 'peek'))[0]
+  }
+  const fresh = await Promise.all(['e', 'f', 'g', 'h'].map((key) => look('home', key)))
+  expect(fresh.map((decision) => decision?.allowed)).toEqual([true, true, true, true])
+  const used = await Promise.all(keys.map((key) => look('home', key)))
+  expect(used.map((decision) => decision?.degraded)).toContainEqual({
+    reason: 'region-cut-off',
+    mode: 'local',
+  })
+  const local = await Promise.all(keys.map((key) => look('local', key)))
+  expect(local.every((decision) => decision?.allowed)).toBe(true)
   await world.heal()
   await untilConnected(Object.values(nodes))
   const healed = await Promise.all(keys.map((key) => burst('home', key, LIMIT)))

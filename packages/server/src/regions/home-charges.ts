@@ -108,8 +108,26 @@ export class HomeCharges {
     return { decision: denial, by: 'link' }
   }
 
+  /** The decision that a charge would have now, without leased units. */
+  async peek(place: HomePlace, charge: Charge): Promise<Decided> {
+    const { counter, peer, reserve } = place
+    const { cost } = charge
+    const own = reserve && (await peekAt(this.#store, { ...reserve, cost }))
+    try {
+      const decision = await peekAt(peer?.store ?? this.#store, { ...charge, ...counter })
+      const isHome = decision.allowed || own?.allowed !== true
+      if (isHome) return { decision, by: peer === undefined ? 'home' : 'link' }
+    } catch {
+      const isCutOff = own?.allowed !== true
+      if (isCutOff) {
+        return { decision: await this.#cutOff(place, cost, own, 'peek'), by: 'cut-off' }
+      }
+    }
+    return { decision: own, by: 'reserve' }
+  }
+
   /** Charges the home itself: for units that are set aside, and for partial grants. */
-  async chargeHome(place: HomePlace, charge: Charge, mode: 'all' | 'partial' | 'peek') {
+  async chargeHome(place: HomePlace, charge: Charge, mode: 'all' | 'partial') {
     const { counter, peer } = place
     const asked = { ...charge, ...counter }
     try {
@@ -183,7 +201,12 @@ export class HomeCharges {
     }
   }
 
-  async #cutOff(place: HomePlace, cost: number, own: Decision | undefined): Promise<Decision> {
+  async #cutOff(
+    place: HomePlace,
+    cost: number,
+    own: Decision | undefined,
+    mode: 'all' | 'peek' = 'all',
+  ): Promise<Decision> {
     const { region, parts, counter } = place
     switch (region.onCutOff) {
       case 'open':
@@ -191,7 +214,10 @@ export class HomeCharges {
       case 'local': {
         const name = cutOffName(region.name)
         const share = { name, key: counter.key, limit: parts.share }
-        const decision = await chargeSingle(this.#store, share, cost)
+        const isPeek = mode === 'peek'
+        const decision = isPeek
+          ? await peekAt(this.#store, { ...share, cost })
+          : await chargeSingle(this.#store, share, cost)
         return { ...decision, degraded: { reason: 'region-cut-off', mode: 'local' } }
       }
       case 'reserve':
@@ -201,6 +227,11 @@ export class HomeCharges {
         return refused(place, 'closed')
     }
   }
+}
+
+async function peekAt(store: Store, charge: Charge): Promise<Decision> {
+  const [decision] = await store.charge([charge], 'peek')
+  return decision as Decision
 }
 
 function capacityOf({ counter: { limit } }: HomePlace): number {

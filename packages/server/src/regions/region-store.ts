@@ -224,9 +224,10 @@ export class RegionStore implements Store {
 
   async #elsewhere(charge: Charge, mode: ChargeMode): Promise<Decided> {
     const place = this.#placeOf(charge) as HomePlace
+    if (mode === 'peek') return this.#homes.peek(place, charge)
     if (mode !== 'all' || charge.hold !== undefined || charge.settles !== undefined) {
       const decided = await this.#homes.chargeHome(place, charge, mode)
-      if (mode !== 'peek') this.#counts.add(place.region, decided.by)
+      this.#counts.add(place.region, decided.by)
       return decided
     }
     const leased = this.#homes.fromPool(place, charge.cost)
