@@ -3,8 +3,10 @@
  * certificates, and keys of tokens. Their change is a change of the policy.
  */
 
+import { X509Certificate } from 'node:crypto'
 import { resolve } from 'node:path'
 import { createLocalJWKSet, type JSONWebKeySet } from 'jose'
+import { alternativeNames } from '../config/alternative-names.ts'
 import { readSmallFile } from '../config/read-file.ts'
 import { problemOf, type TlsFiles, tlsProblems } from '../config/tls-files.ts'
 import type { PolicyDocument } from './schema/policy-schema.ts'
@@ -35,6 +37,7 @@ export function namedFileProblems(document: PolicyDocument, folder: string): rea
     ...tlsProblems('admin.tls', listenerFiles(admin?.tls), folder),
     ...tlsProblems('rateLimitService.tls', listenerFiles(rateLimitService?.tls), folder),
     ...tlsProblems('regions.link', regions?.link ?? {}, folder),
+    ...regionNameProblems(document, folder),
     ...Object.entries(upstreams).flatMap(([name, { tls }]) =>
       tlsProblems(`upstreams.${name}.tls`, tls ?? {}, folder),
     ),
@@ -44,6 +47,22 @@ export function namedFileProblems(document: PolicyDocument, folder: string): rea
 
 function listenerFiles({ cert, key, clientCa }: Partial<ListenerTls> = {}): TlsFiles {
   return { cert, key, ca: clientCa }
+}
+
+/** Other regions use this node only if its certificate has the name of its region. */
+function regionNameProblems({ region, regions }: PolicyDocument, folder: string): string[] {
+  const file = regions?.link?.cert
+  if (file === undefined || region === undefined) return []
+  let names: readonly string[]
+  try {
+    const { subjectAltName = '' } = new X509Certificate(readSmallFile(resolve(folder, file)))
+    names = alternativeNames(subjectAltName)
+  } catch {
+    // Reported as a file that cannot be used.
+    return []
+  }
+  if (names.includes(region)) return []
+  return [`regions.link.cert ${file}: the certificate has no DNS name ${region}, the region here`]
 }
 
 function jwksProblems(file: string | undefined, folder: string): readonly string[] {
