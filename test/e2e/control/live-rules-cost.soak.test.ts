@@ -1,7 +1,8 @@
 /**
  * The cost of 10,000 overrides and 10,000 blocks for a decision of a server, through its decision
- * API, which is the door with the least work around a decision: up to 100 of them are in a request.
- * The figures are printed. The bound is gross, because other processes share the machine.
+ * API: with one decision in a request, as most clients ask, and with 100, where there is the least
+ * work around each. The figures are printed. The bound is gross, because other processes share the
+ * machine.
  *
  * Processes without entries differ by up to 5 % among themselves, so that there are several of each
  * kind. A second group without entries shows the noise of a run.
@@ -24,16 +25,28 @@ import { startBackend, startGatewayProcess } from '../cli/gateway-process.ts'
 
 const COUNT = 10_000
 const PROCESSES = 3
-const WARM_ROUNDS = 60
-const ROUNDS = 100
-const REQUESTS = 12
-const CHECKS = 100
+const KEYS = 6_400
+
+interface Load {
+  /** Decisions in a request. */
+  readonly checks: number
+  readonly warmRounds: number
+  readonly rounds: number
+  /** In a round of one server. */
+  readonly requests: number
+}
+
+const loads: readonly Load[] = [
+  { checks: 1, warmRounds: 20, rounds: 40, requests: 300 },
+  { checks: 100, warmRounds: 60, rounds: 100, requests: 12 },
+]
 
 /**
- * The aim is 1.05, and it is not always met. In four runs, a decision of 9 to 11 µs took 0 to 13 %
- * longer for keys without an entry, and 3 to 14 % for keys with an override, of which the look-ups
- * are 1 %. The two groups without entries differed by 0 to 4 %. The bound is far below the cost of
- * a search through all entries.
+ * The aim is 1.05. With one decision in a request, 170 µs took 1.01 to 1.03 times as long in a run on
+ * a quiet machine, of which less than 0.01 are the look-ups. With 100, the aim is not always met: in
+ * four runs, a decision of 9 to 11 µs took 0 to 13 % longer for keys without an entry, and 3 to 14 %
+ * for keys with an override. The two groups without entries differed by 0 to 4 %. The bound is far
+ * below the cost of a search through all entries.
  */
 const RATIO_MAX = 1.5
 
@@ -77,50 +90,57 @@ function savedEntries(kind: Kind): (readonly [string, string, string])[] {
     .toSorted(([one], [other]) => (one < other ? -1 : 1))
 }
 
-const bodies = Array.from({ length: 64 }, (_, body) =>
-  JSON.stringify({
-    checks: Array.from({ length: CHECKS }, (_, check) => {
-      const at = body * CHECKS + check
-      const identity = { organisation: `org_${at}`, apiKey: `key_${at}` }
-      return { request: { method: 'GET', path: '/', ip: `192.0.2.${at % 256}`, identity } }
-    }),
-  }),
+test.each(loads)(
+  'prints the cost of 10,000 overrides and blocks, $checks a request',
+  async (load) => {
+    const backend = await startBackend()
+    onTestFinished(() => backend.stop())
+    const folder = makeFolder()
+    onTestFinished(() => removeFolder(folder))
+    const servers: Server[] = []
+    for (let process = 0; process < PROCESSES; process++) {
+      for (const kind of kinds) {
+        servers.push(await startServer(kind, join(folder, `${kind} ${process}`), backend.url))
+      }
+    }
+    const agent = new Agent({ connections: 1 })
+    onTestFinished(() => agent.close())
+    const bodies = bodiesOf(load)
+    const run = (server: Server) => measure(server, agent, bodies, load.requests)
+    for (let round = 0; round < load.warmRounds; round++) {
+      for (const server of servers) await run(server)
+    }
+    for (let round = 0; round < load.rounds; round++) {
+      for (const server of round % 2 === 0 ? servers : servers.toReversed()) {
+        server.totalMs += await run(server)
+      }
+    }
+    const usOf = (wanted: Kind) =>
+      servers
+        .filter(({ kind }) => kind === wanted)
+        .map(({ totalMs }) => (totalMs * 1_000) / (load.rounds * load.requests * load.checks))
+    const ratioOf = (kind: Kind) => sum(usOf(kind)) / sum(usOf('none'))
+    console.info(`a decision takes ${textOf(usOf('none'))} µs of a server without entries`)
+    for (const kind of kinds.slice(1)) {
+      const which = kind === 'again' ? 'none again' : `${COUNT} blocks, and overrides of ${kind}`
+      console.info(`  ${which}: ${textOf(usOf(kind))} µs, ${ratioOf(kind).toFixed(3)} times that`)
+    }
+    expect(ratioOf('other keys')).toBeLessThan(RATIO_MAX)
+    expect(ratioOf('these keys')).toBeLessThan(RATIO_MAX)
+  },
 )
 
-test('prints the cost of 10,000 overrides and blocks for a decision', async () => {
-  const backend = await startBackend()
-  onTestFinished(() => backend.stop())
-  const folder = makeFolder()
-  onTestFinished(() => removeFolder(folder))
-  const servers: Server[] = []
-  for (let process = 0; process < PROCESSES; process++) {
-    for (const kind of kinds) {
-      servers.push(await startServer(kind, join(folder, `${kind} ${process}`), backend.url))
-    }
-  }
-  const agent = new Agent({ connections: 1 })
-  onTestFinished(() => agent.close())
-  for (let round = 0; round < WARM_ROUNDS; round++) {
-    for (const server of servers) await measure(server, agent)
-  }
-  for (let round = 0; round < ROUNDS; round++) {
-    for (const server of round % 2 === 0 ? servers : servers.toReversed()) {
-      server.totalMs += await measure(server, agent)
-    }
-  }
-  const usOf = (wanted: Kind) =>
-    servers
-      .filter(({ kind }) => kind === wanted)
-      .map(({ totalMs }) => (totalMs * 1_000) / (ROUNDS * REQUESTS * CHECKS))
-  const ratioOf = (kind: Kind) => sum(usOf(kind)) / sum(usOf('none'))
-  console.info(`a decision takes ${textOf(usOf('none'))} µs of a server without entries`)
-  for (const kind of kinds.slice(1)) {
-    const which = kind === 'again' ? 'none again' : `${COUNT} blocks, and overrides of ${kind}`
-    console.info(`  ${which}: ${textOf(usOf(kind))} µs, ${ratioOf(kind).toFixed(3)} times that`)
-  }
-  expect(ratioOf('other keys')).toBeLessThan(RATIO_MAX)
-  expect(ratioOf('these keys')).toBeLessThan(RATIO_MAX)
-})
+function bodiesOf({ checks }: Load): readonly string[] {
+  return Array.from({ length: KEYS / checks }, (_, body) =>
+    JSON.stringify({
+      checks: Array.from({ length: checks }, (_, check) => {
+        const at = body * checks + check
+        const identity = { organisation: `org_${at}`, apiKey: `key_${at}` }
+        return { request: { method: 'GET', path: '/', ip: `192.0.2.${at % 256}`, identity } }
+      }),
+    }),
+  )
+}
 
 async function startServer(kind: Kind, state: string, upstream: string): Promise<Server> {
   const entries = savedEntries(kind)
@@ -142,10 +162,15 @@ async function startServer(kind: Kind, state: string, upstream: string): Promise
 }
 
 /** Returns the processor time of a few requests. They go through all keys in turn. */
-async function measure(server: Server, agent: Agent): Promise<number> {
+async function measure(
+  server: Server,
+  agent: Agent,
+  bodies: readonly string[],
+  requests: number,
+): Promise<number> {
   const { pid, url } = server
   const beforeMs = threadsMs(pid)
-  for (let request = 0; request < REQUESTS; request++) {
+  for (let request = 0; request < requests; request++) {
     await check(url, agent, bodies[server.requests % bodies.length] ?? '')
     server.requests += 1
   }
