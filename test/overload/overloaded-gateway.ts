@@ -31,9 +31,12 @@ export interface OverloadedGateway {
 export interface Plan extends Omit<LoadPlan, 'port'> {
   /** True if its process runs with low priority. */
   readonly isBackground?: boolean
-  /** True sends the requests to the backend, past the gateway. */
-  readonly isDirect?: boolean
+  /** Default: `gateway`. The others have prepared responses. */
+  readonly to?: Destination
 }
+
+/** The bare server has only `node:net`, and runs on the core of the gateway. */
+export type Destination = 'gateway' | 'backend' | 'bareServer'
 
 const BACKGROUND = ['nice', '-n', '15']
 
@@ -53,20 +56,28 @@ export async function startOverloadedGateway(plan: OverloadPlan): Promise<Overlo
   const children: ChildProcess[] = []
   const folder = makeFolder()
   const redis = await startRedis()
+  pin(redis.pid, ofOthers)
   onTestFinished(async () => {
     for (const child of children) child.kill('SIGKILL')
     await redis.stop()
     removeFolder(folder)
   })
-  const start: Start = (program, args, isBackground = false) => {
-    const [execPath = '', ...execArgv] = [...(isBackground ? BACKGROUND : []), ...ofOthers, ...NODE]
+  const start: Start = (program, args, prefix = ofOthers) => {
+    const [execPath = '', ...execArgv] = [...prefix, ...NODE]
     const path = join(repositoryRoot, program)
     const child = fork(path, args, { execPath, execArgv, serialization: 'advanced' })
     children.push(child)
     return child
   }
+  const startClient: StartClient = (plan, isBackground) =>
+    start(
+      'test/overload/load-client.ts',
+      [JSON.stringify(plan)],
+      isBackground ? [...BACKGROUND, ...ofOthers] : ofOthers,
+    )
   const backendProgram = 'bench/parts/load/quick-backend.ts'
   const [backend] = (await once(start(backendProgram, []), 'message')) as [number]
+  const [bareServer] = (await once(start(backendProgram, [], ofGateway), 'message')) as [number]
   const [port, adminPort] = [await freePort(), await freePort()]
   const { overload } = plan
   const document = {
@@ -90,7 +101,10 @@ export async function startOverloadedGateway(plan: OverloadPlan): Promise<Overlo
     admin,
     status: async () => ((await (await fetch(`${admin}/status`)).json()) as Status).overload,
     rssMb: () => rssMbOf(gateway.pid ?? 0),
-    load: (plans) => Promise.all(sendAll(plans, { port, backend }, start)),
+    load: (plans) => {
+      const ports = { gateway: port, backend, bareServer }
+      return Promise.all(sendAll(plans, ports, startClient))
+    },
   }
 }
 
@@ -117,7 +131,9 @@ function prioritiesOf({ granted, limits = [] }: OverloadPlan): object {
   }
 }
 
-type Start = (program: string, args: readonly string[], isBackground?: boolean) => ChildProcess
+/** The prefix is the beginning of the command. */
+type Start = (program: string, args: readonly string[], prefix?: readonly string[]) => ChildProcess
+type StartClient = (plan: LoadPlan, isBackground: boolean) => ChildProcess
 
 interface Status {
   readonly overload: OverloadStatus
@@ -126,14 +142,12 @@ interface Status {
 /** Starts all load processes together, once their connections are open. */
 function sendAll(
   plans: readonly Plan[],
-  ports: { readonly port: number; readonly backend: number },
-  start: Start,
+  ports: Readonly<Record<Destination, number>>,
+  start: StartClient,
 ): Promise<LoadReport>[] {
-  const clients = plans.map(({ isBackground, isDirect, ...plan }) => {
-    const port = isDirect ? ports.backend : ports.port
-    const args = [JSON.stringify({ ...plan, port })]
-    return start('test/overload/load-client.ts', args, isBackground)
-  })
+  const clients = plans.map(({ isBackground = false, to = 'gateway', ...plan }) =>
+    start({ ...plan, port: ports[to] }, isBackground),
+  )
   const ready = Promise.all(clients.map((client) => message(client)))
   return clients.map(async (client) => {
     await ready
@@ -160,6 +174,12 @@ function places(): { readonly ofGateway: string[]; readonly ofOthers: string[] }
     ofGateway: ['taskset', '-c', String(own)],
     ofOthers: ['taskset', '-c', others.join(',')],
   }
+}
+
+/** Moves a running process to the cores of a prefix. */
+function pin(pid: number, [taskset, option, cores]: readonly string[]): void {
+  if (taskset === undefined || option === undefined || cores === undefined) return
+  spawnSync(taskset, ['-a', '-p', option, cores, String(pid)])
 }
 
 function rssMbOf(pid: number): number {
