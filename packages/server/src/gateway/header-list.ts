@@ -26,7 +26,7 @@ export function removeField(headers: HeaderList, name: string): void {
   }
 }
 
-/** Lets the library write rate limit fields to a list. */
+/** Lets the library, whose names are in lower case, write rate limit fields to a list. */
 export class HeaderListWriter implements ResponseHead {
   readonly #headers: HeaderList
   readonly #reportsDegraded: boolean
@@ -43,14 +43,13 @@ export class HeaderListWriter implements ResponseHead {
   }
 
   getHeader(name: string): string | undefined {
-    return this.#mayReplace ? fieldOf(this.#headers, lowerCase(name)) : undefined
+    return this.#mayReplace ? fieldOf(this.#headers, name) : undefined
   }
 
   setHeader(name: string, value: string): void {
-    const lower = lowerCase(name)
-    if (!this.#reportsDegraded && degradedNames.has(lower)) return
-    if (this.#mayReplace) setField(this.#headers, lower, value)
-    else this.#headers.push(lower, value)
+    if (!this.#reportsDegraded && degradedNames.has(name)) return
+    if (this.#mayReplace) setField(this.#headers, name, value)
+    else this.#headers.push(name, value)
   }
 }
 
@@ -59,15 +58,4 @@ const degradedNames: ReadonlySet<string> = new Set(['x-ratelimit-status', 'x-rat
 /** Matches `RateLimit`, `X-RateLimit-Limit`, `Retry-After`, `Cache-Control` and similar names. */
 function isWrittenByLibrary(name: string): boolean {
   return name.startsWith('r') || name.startsWith('x-r') || name === 'cache-control'
-}
-
-/** The library writes few names. Kept as constants, they are compared by address. */
-const lowerCased = new Map<string, string>()
-
-function lowerCase(name: string): string {
-  const known = lowerCased.get(name)
-  if (known !== undefined) return known
-  const lower = name.toLowerCase()
-  lowerCased.set(name, lower)
-  return lower
 }

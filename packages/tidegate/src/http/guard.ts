@@ -171,13 +171,34 @@ function outcomeOf(
   settings: GuardSettings<never>,
   refund: (() => Promise<unknown>) | undefined,
 ): GuardOutcome {
-  const { decision } = evaluation
-  const { headers, clock } = settings
-  return {
-    decision,
-    problem: decision.allowed ? undefined : problemOf(evaluation),
-    writeHead: (head) => writeHeaders(head, evaluation, headers, clock.now()),
-    settle: refund && isCharged(decision) ? settleBy(refund, settings) : undefined,
+  const settle = refund && isCharged(evaluation.decision) ? settleBy(refund, settings) : undefined
+  return new Outcome(evaluation, settings, settle)
+}
+
+/** A class, so that no closure is made per request. */
+class Outcome implements GuardOutcome {
+  readonly decision: GuardDecision
+  readonly problem: Problem | undefined
+  readonly settle: ((status: number) => void) | undefined
+  readonly #evaluation: Evaluation<Decision>
+  readonly #settings: GuardSettings<never>
+
+  constructor(
+    evaluation: Evaluation<Decision>,
+    settings: GuardSettings<never>,
+    settle: ((status: number) => void) | undefined,
+  ) {
+    const { decision } = evaluation
+    this.decision = decision
+    this.problem = decision.allowed ? undefined : problemOf(evaluation)
+    this.settle = settle
+    this.#evaluation = evaluation
+    this.#settings = settings
+  }
+
+  writeHead(head: ResponseHead): void {
+    const { headers, clock } = this.#settings
+    writeHeaders(head, this.#evaluation, headers, clock.now())
   }
 }
 

@@ -117,11 +117,11 @@ describe('Retry-After', () => {
 
 describe('the header fields', () => {
   const older = {
-    'X-RateLimit-Limit': '20',
-    'X-RateLimit-Remaining': '5',
-    'X-RateLimit-Reset': '1700000002',
+    'x-ratelimit-limit': '20',
+    'x-ratelimit-remaining': '5',
+    'x-ratelimit-reset': '1700000002',
   }
-  const ietf = { 'RateLimit-Policy': '"default";q=20;w=2', RateLimit: '"default";r=5;t=2' }
+  const ietf = { 'ratelimit-policy': '"default";q=20;w=2', ratelimit: '"default";r=5;t=2' }
 
   it.each<[HeaderDialect, object]>([
     ['ietf', ietf],
@@ -133,33 +133,33 @@ describe('the header fields', () => {
   })
 
   it('of a denial say when to come back, in every dialect', () => {
-    expect(written(denied, 'none')).toEqual({ 'Retry-After': '2', 'Cache-Control': 'no-store' })
+    expect(written(denied, 'none')).toEqual({ 'retry-after': '2', 'cache-control': 'no-store' })
   })
 
   it('of a denial for good do not', () => {
     const forGood = { ...denied, retryAfterMs: Infinity }
-    expect(written(forGood, 'none')).toEqual({ 'Cache-Control': 'no-store' })
+    expect(written(forGood, 'none')).toEqual({ 'cache-control': 'no-store' })
   })
 
   it('tell no reset that never comes', () => {
     const fields = written({ ...admitted, resetAfterMs: Infinity }, 'x-ratelimit')
-    expect(fields).not.toHaveProperty('X-RateLimit-Reset')
+    expect(fields).not.toHaveProperty('x-ratelimit-reset')
   })
 
   it('say that the limiter is degraded', () => {
     const degraded = { reason: 'timeout', mode: 'open' } as const
     expect(written({ ...admitted, degraded })).toMatchObject({
-      'X-RateLimit-Status': 'degraded',
-      'X-RateLimit-Warning': 'rate-limiter-unavailable',
+      'x-ratelimit-status': 'degraded',
+      'x-ratelimit-warning': 'rate-limiter-unavailable',
     })
     expect(written({ ...admitted, degraded }, 'none')).toEqual({})
   })
 
   it('are added to the lists of a guard before', () => {
-    const before = { 'RateLimit-Policy': '"a";q=1', RateLimit: ['"a";r=1', '"b";r=1'] }
+    const before = { 'ratelimit-policy': '"a";q=1', ratelimit: ['"a";r=1', '"b";r=1'] }
     expect(written(admitted, 'ietf', before)).toEqual({
-      'RateLimit-Policy': '"a";q=1, "default";q=20;w=2',
-      RateLimit: '"a";r=1,"b";r=1, "default";r=5;t=2',
+      'ratelimit-policy': '"a";q=1, "default";q=20;w=2',
+      ratelimit: '"a";r=1,"b";r=1, "default";r=5;t=2',
     })
   })
 
@@ -169,12 +169,12 @@ describe('the header fields', () => {
     ['6', '5'],
   ])('beside %s left by a guard before show %s', (before, after) => {
     const fields = written(admitted, 'x-ratelimit', {
-      'X-RateLimit-Limit': '7',
-      'X-RateLimit-Remaining': before,
+      'x-ratelimit-limit': '7',
+      'x-ratelimit-remaining': before,
     })
     expect(fields).toMatchObject({
-      'X-RateLimit-Limit': before === '4' ? '7' : '20',
-      'X-RateLimit-Remaining': after,
+      'x-ratelimit-limit': before === '4' ? '7' : '20',
+      'x-ratelimit-remaining': after,
     })
   })
 })
@@ -192,7 +192,7 @@ describe('many limits', () => {
     }
     writeHeaders(head, { decision: denied, applied: many }, 'ietf', NOW)
     const expected = [...Array.from({ length: 15 }, (_, at) => `l${at * 7}`), 'l99']
-    for (const name of ['RateLimit', 'RateLimit-Policy']) {
+    for (const name of ['ratelimit', 'ratelimit-policy']) {
       expect(parseList(fields.get(name) ?? '').map(([item]) => item)).toEqual(expected)
     }
   })

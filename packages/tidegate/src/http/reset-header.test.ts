@@ -39,7 +39,7 @@ function resetAt(limit: Limit, lateMs: number, more: object = {}): number {
   const decision = { ...figures, ...more }
   const applied = [{ name: 'default', limit, decision }]
   writeHeaders(head, { decision, applied }, 'both', END_MS - 600_000 + lateMs)
-  return Number(fields.get('X-RateLimit-Reset'))
+  return Number(fields.get('x-ratelimit-reset'))
 }
 
 describe('X-RateLimit-Reset', () => {

@@ -204,9 +204,9 @@ describe('a guard while limiting is off', () => {
     const { fields, problem } = await respond(true)
     expect(problem).toMatchObject({ status: 503 })
     expect(fields).toMatchObject({
-      'Retry-After': '1',
-      'X-RateLimit-Status': 'degraded',
-      'X-RateLimit-Warning': 'rate-limiter-unavailable',
+      'retry-after': '1',
+      'x-ratelimit-status': 'degraded',
+      'x-ratelimit-warning': 'rate-limiter-unavailable',
     })
   })
 })
