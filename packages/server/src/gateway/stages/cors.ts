@@ -26,9 +26,10 @@ const CORS_PREFIX = 'access-control-'
 /** About 100 KB. A policy has few origins, but a pattern can match any number of them. */
 const ORIGINS_MAX = 512
 
-export function cors(section: CorsSection | undefined, routes: RoutesSection): Stage {
+/** Undefined if the policy has no rules. */
+export function cors(section: CorsSection | undefined, routes: RoutesSection): Stage | undefined {
   const rulesOf = rulesFinder(section, routes)
-  if (rulesOf === undefined) return (request, next) => next(request)
+  if (rulesOf === undefined) return undefined
   return (request, next) => {
     const rules = rulesOf(request)
     if (rules === undefined) return next(request)

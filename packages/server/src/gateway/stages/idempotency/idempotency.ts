@@ -43,10 +43,10 @@ export interface IdempotencyStageOptions {
   readonly observer: ((event: IdempotencyEvent) => void) | undefined
 }
 
-/** One of them has an effect, the other passes requests on. */
+/** At most one of them is defined. */
 export interface IdempotencyStages {
-  readonly keysBeforeLimits: Stage
-  readonly keysAfterLimits: Stage
+  readonly keysBeforeLimits: Stage | undefined
+  readonly keysAfterLimits: Stage | undefined
   /** For gauges; undefined without a section. */
   readonly core: Idempotency | undefined
 }
@@ -54,17 +54,17 @@ export interface IdempotencyStages {
 /** A thousand bodies of 64 KB. Beyond it, requests with a key are refused, responses not kept. */
 const HELD_BYTES_MAX = 64 * 1_024 ** 2
 
-const passOn: Stage = (request, next) => next(request)
-
 export function idempotencyStages(options: IdempotencyStageOptions): IdempotencyStages {
   const { section, openStore } = options
   if (section === undefined || openStore === undefined) {
-    return { keysBeforeLimits: passOn, keysAfterLimits: passOn, core: undefined }
+    return { keysBeforeLimits: undefined, keysAfterLimits: undefined, core: undefined }
   }
   const core = createIdempotency(coreOptions(section, openStore(), options))
   const stage = keyStage(core, section, options)
-  if (section.count === 'every') return { keysBeforeLimits: passOn, keysAfterLimits: stage, core }
-  return { keysBeforeLimits: stage, keysAfterLimits: passOn, core }
+  if (section.count === 'every') {
+    return { keysBeforeLimits: undefined, keysAfterLimits: stage, core }
+  }
+  return { keysBeforeLimits: stage, keysAfterLimits: undefined, core }
 }
 
 function coreOptions(
