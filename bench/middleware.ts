@@ -1,5 +1,10 @@
-/** Servers with our middleware and with the middlewares of peers. */
+/**
+ * Servers with our middleware, with the middlewares of peers, and without any: the framework alone
+ * is the most that a middleware could reach.
+ */
 
+import type { ChildProcess } from 'node:child_process'
+import { once } from 'node:events'
 import { startRedis } from '../test/support/servers/redis.ts'
 import { forkReady } from './harness/child.ts'
 import { type CoreOfItsOwn, moveToCore, setCoreAside } from './harness/cores.ts'
@@ -17,7 +22,7 @@ export const part: Part = {
     'with that of others: counters in memory with the client address as key, and counters on ' +
     'one Redis server with an API key of a thousand as key. Each server is a process of its ' +
     'own on a core of its own, both send the same kinds of headers, and 32 connections ask as ' +
-    'fast as they can.',
+    'fast as they can. Servers without a limiter show the share of the framework.',
   async run(run) {
     run.uses('Redis', redisVersion())
     for (const name of packages) run.uses(name, packageVersion(name) ?? 'unknown')
@@ -44,8 +49,14 @@ interface Situation {
 
 interface Found {
   readonly situation: Situation
-  readonly ours: readonly HttpFigure[]
-  readonly peers: readonly HttpFigure[]
+  readonly ours: readonly ServerFigure[]
+  readonly peers: readonly ServerFigure[]
+  readonly bare: readonly ServerFigure[]
+}
+
+interface ServerFigure extends HttpFigure {
+  /** Processor time of the server for a request. */
+  readonly processorUs: number
 }
 
 const packages = [
@@ -54,6 +65,11 @@ const packages = [
 ]
 
 const OURS = 'Tidegate'
+const BARE = 'without a limiter'
+
+/** Many short rounds in turns: the machine changes its speed within seconds. */
+const FULL = { rounds: 9, seconds: 1 }
+const QUICK = { rounds: 1, seconds: 1 }
 
 const OWN_REASON =
   'Nearly all of such a request is the framework itself. If the two are about even, which of ' +
@@ -106,20 +122,23 @@ async function compareServers(
 ): Promise<Found> {
   const { name, what, framework, isShared, peer, aim } = situation
   const redisUrl = isShared ? place.redisUrl : undefined
-  const seconds = run.isQuick ? 1 : 3
-  const servers = await Promise.all([
-    start(run, { framework, isOurs: true, redisUrl }),
-    start(run, { framework, isOurs: false, redisUrl }),
-  ])
+  const { rounds, seconds } = run.isQuick ? QUICK : FULL
+  const names = { tidegate: OURS, peer, none: BARE }
+  const servers = await Promise.all(
+    (['tidegate', 'peer', 'none'] as const).map(async (limiter) => {
+      return { name: names[limiter], ...(await start(run, { framework, limiter, redisUrl })) }
+    }),
+  )
   for (const { child } of servers) moveToCore(place.core, child.pid)
-  const contenders = servers.map(({ said: port }, at) => ({
-    name: at === 0 ? OURS : peer,
-    run: () => load.load(port, seconds),
+  const contenders = servers.map(({ name, child, said: port }) => ({
+    name,
+    run: () => measured(child, () => load.load(port, seconds)),
     ...(run.isQuick && { warmUp: () => load.warmUp(port) }),
   }))
-  const figures = await takeTurns(run, what, contenders, run.isQuick ? 1 : 5)
+  const figures = await takeTurns(run, what, contenders, rounds)
   await Promise.all(servers.map((server) => server.stop()))
-  const [ours = [], peers = []] = [figures.get(OURS), figures.get(peer)]
+  const of = (contender: string) => figures.get(contender) ?? []
+  const [ours, peers, bare] = [of(OURS), of(peer), of(BARE)]
   run.compared({
     name,
     what,
@@ -133,7 +152,22 @@ async function compareServers(
     aim,
     reason: isShared ? SHARED_REASON : OWN_REASON,
   })
-  return { situation, ours, peers }
+  return { situation, ours, peers, bare }
+}
+
+async function measured(
+  server: ChildProcess,
+  load: () => Promise<HttpFigure>,
+): Promise<ServerFigure> {
+  const startUs = await processorUs(server)
+  const figure = await load()
+  return { ...figure, processorUs: ((await processorUs(server)) - startUs) / figure.requests }
+}
+
+async function processorUs(server: ChildProcess): Promise<number> {
+  server.send('processor time')
+  const [us] = (await once(server, 'message')) as [number]
+  return us
 }
 
 function start(run: Run, plan: MiddlewarePlan) {
@@ -142,8 +176,26 @@ function start(run: Run, plan: MiddlewarePlan) {
 }
 
 function report(run: Run, found: readonly Found[]): void {
-  const of = (figures: readonly HttpFigure[], field: keyof HttpFigure) =>
+  const of = (figures: readonly ServerFigure[], field: keyof ServerFigure) =>
     median(figures.map((figure) => figure[field]))
+  run.table({
+    name: 'middleware-processor',
+    title: 'Processor time of a server for a request, in µs, medians',
+    columns: [
+      { name: 'Tidegate', digits: 1 },
+      { name: 'the peer', digits: 1 },
+      { name: BARE, digits: 1 },
+      { name: 'without a limiter, times the peer', digits: 2 },
+    ],
+    rows: found.map(({ situation, ours, peers, bare }) => ({
+      name: situation.what,
+      isOurs: false,
+      cells: [
+        ...[ours, peers, bare].map((figures) => of(figures, 'processorUs')),
+        of(bare, 'perSecond') / of(peers, 'perSecond'),
+      ],
+    })),
+  })
   run.table({
     name: 'middleware-latency',
     title: 'The 99th percentile of the time of a request, in ms, with 32 connections, medians',

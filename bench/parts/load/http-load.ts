@@ -11,6 +11,7 @@ import { KEYS, writeScript, wrk } from './wrk.ts'
 export interface HttpFigure {
   readonly perSecond: number
   readonly p99Ms: number
+  readonly requests: number
 }
 
 export interface HttpLoad {
@@ -63,5 +64,6 @@ export async function cannonade(
     ...length,
   })
   if (result.non2xx > 0 || result.errors > 0) throw new Error('not all requests were admitted')
-  return { perSecond: result.requests.average, p99Ms: result.latency.p99 }
+  const { average, total } = result.requests
+  return { perSecond: average, p99Ms: result.latency.p99, requests: total }
 }

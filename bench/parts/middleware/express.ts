@@ -10,10 +10,10 @@ import { tidegate } from 'tidegate/express'
 import { redisStore } from 'tidegate/redis'
 import { LIMIT, type MiddlewarePlan, WINDOW_MS } from './plan.ts'
 
-export function serveExpress({ isOurs, redisUrl }: MiddlewarePlan): Promise<number> {
+export function serveExpress({ limiter, redisUrl }: MiddlewarePlan): Promise<number> {
   const client = redisUrl === undefined ? undefined : new Redis(redisUrl)
   const app = express()
-  app.use(isOurs ? ours(client) : theirs(client))
+  if (limiter !== 'none') app.use(limiter === 'tidegate' ? ours(client) : theirs(client))
   app.get('/api/resource', (_request, response) => {
     response.send('ok')
   })

@@ -9,15 +9,15 @@ import { tidegate } from 'tidegate/fastify'
 import { redisStore } from 'tidegate/redis'
 import { LIMIT, type MiddlewarePlan, WINDOW_MS } from './plan.ts'
 
-export async function serveFastify({ isOurs, redisUrl }: MiddlewarePlan): Promise<number> {
+export async function serveFastify({ limiter, redisUrl }: MiddlewarePlan): Promise<number> {
   const client = redisUrl === undefined ? undefined : new Redis(redisUrl)
   const app = fastify()
-  if (isOurs) {
+  if (limiter === 'tidegate') {
     const limit = tokenBucket({ limit: LIMIT, per: `${WINDOW_MS}ms` })
     const shared = client && { store: redisStore(client), key: keyOf }
     // The peer sends X-RateLimit headers only, so ours does too.
     await app.register(tidegate, { limit, headers: 'x-ratelimit', ...shared })
-  } else {
+  } else if (limiter === 'peer') {
     const shared = client && { redis: client, keyGenerator: keyOf }
     await app.register(rateLimit, { max: LIMIT, timeWindow: WINDOW_MS, ...shared })
   }

@@ -2,7 +2,8 @@
 
 export interface MiddlewarePlan {
   readonly framework: 'express' | 'fastify'
-  readonly isOurs: boolean
+  /** `none` is the framework alone: the most that any limiter could reach. */
+  readonly limiter: 'tidegate' | 'peer' | 'none'
   /** If undefined, counters are in memory and the key is the client's address. */
   readonly redisUrl: string | undefined
 }

@@ -4,6 +4,11 @@ import type { MiddlewarePlan } from './plan.ts'
 
 const plan: MiddlewarePlan = JSON.parse(process.argv[2] ?? '')
 process.on('disconnect', () => process.exit(0))
+// Every message asks for the processor time that the process has taken.
+process.on('message', () => {
+  const { user, system } = process.cpuUsage()
+  process.send?.(user + system)
+})
 process.send?.(await serve())
 
 /** Only the framework that is asked for is loaded. */
