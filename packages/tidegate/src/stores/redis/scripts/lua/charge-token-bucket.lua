@@ -24,14 +24,26 @@ local now_override = ARGV[5]
 local EXACT_MAX, LIFETIME_MAX = 9007199254740991, 34560000000
 local HEAD, HEAD_BYTES = '<dI2I6I5I6I6I2', 35
 local count = #KEYS
-local reply = count > 1 and {}
+-- The answers replace their keys, so that no other table has to grow.
+local reply = KEYS
 
 -- The value of a counter that was empty: it is the same for all of them, so it is written once.
 local first_text, first_lifetime
+-- Redis 7 reads a counter and creates it if it is absent in one command, which takes a quarter less
+-- than two. Behind an absent counter the next one is tried that way; another one costs no more.
+local can_create, is_absent = redis.REDIS_VERSION_NUM, false
 
 for at = 1, count do
   local key = KEYS[at]
-  local value, level, room, is_left, leases, last = pcall('GET', key), 0, capacity, false, nil, nil
+  local level, room, is_left, is_created, leases, last = 0, capacity, false, false, nil, nil
+  local value
+  if is_absent and first_text and can_create then
+    value = pcall('SET', key, first_text, 'PX', first_lifetime, 'NX', 'GET')
+    is_created = not value
+  else
+    value = pcall('GET', key)
+  end
+  is_absent = not value
   local number = value and tonumber(value)
   if number and number <= EXACT_MAX then
     local time = number % 1e13
@@ -66,7 +78,9 @@ for at = 1, count do
   if level < 0 then level = 0 end
   local after, answer = level + wanted, nil
 
-  if is_left or (leases and after > room) then
+  if is_created then
+    answer = wanted
+  elseif is_left or (leases and after > room) then
     answer = -1
   elseif after > room then
     if level > 0 and rate > 0 then
