@@ -74,6 +74,8 @@ export class LeasedStore implements Store {
     if (decision !== undefined) return decision
     const call = new SingleCharge(this, hot, counter, cost, nowMs, done)
     const immediate = this.#store.chargeOne(counter, cost, call)
+    // After the charge is on its way, because the server works on it meanwhile.
+    if (!isSynced) this.#ask(hot, counter, nowMs)
     if (immediate !== undefined) this.learn(hot, counter, cost, nowMs, immediate)
     return immediate
   }
@@ -139,9 +141,13 @@ export class LeasedStore implements Store {
       const denied = this.#denials.findOne(hot.denials, key, limit, cost, nowMs)
       if (denied !== undefined) return denied
     }
-    // Do not await the lease: it serves later calls, and this one must not spend two deadlines.
-    if (leased?.ask(counter, nowMs) !== undefined) this.#limits.startSweep()
     return undefined
+  }
+
+  /** Counts a call, and takes a lease for later ones if its key is hot. */
+  #ask(hot: HotLimit, counter: Counter, nowMs: number): void {
+    if (!this.#limits.isLeasable(counter.limit)) return
+    if (hot.leased.ask(counter, nowMs) !== undefined) this.#limits.startSweep()
   }
 
   /** Units in a lease of this process are available to it. */
