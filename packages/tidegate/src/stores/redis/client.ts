@@ -7,6 +7,7 @@
  */
 
 import { invalid, TidegateError } from '../../errors.ts'
+import { evalshaSender, type SendEvalsha } from './evalsha-command.ts'
 
 /**
  * Integers of a reply are exact up to here, not up to 2^53 - 1: the clients read the last digit as
@@ -20,6 +21,8 @@ export interface RedisCaller {
   readonly isCluster: boolean
   /** Runs a loaded script on the node of the first key; rejects with the server's error. */
   evalsha(sha1: string, keys: readonly string[], args: readonly string[]): Promise<unknown>
+  /** Like `evalsha`, without a promise. Only for clients that offer a faster way. */
+  readonly sendEvalsha?: SendEvalsha | undefined
   /** Runs a script by its text, which also loads it there. */
   eval(script: string, keys: readonly string[], args: readonly string[]): Promise<unknown>
   /** True if the two functions below work. */
@@ -177,9 +180,13 @@ function ioredisCaller(client: IoredisClient): RedisCaller {
   checkNumbers(client.options, 'client.options')
   checkNumbers(client.options.redisOptions, 'client.options.redisOptions')
   const gather = gatherer(client)
+  const sender = evalshaSender(client)
+  let isKnown = sender === undefined
   const evalsha: RedisCaller['evalsha'] = (sha1, keys, args) => {
     gather()
-    return client.evalsha(sha1, keys.length, ...keys, ...args)
+    const reply = client.evalsha(sha1, keys.length, ...keys, ...args)
+    if (!isKnown) isKnown = sender?.learn(reply) === true
+    return reply
   }
   const run: RedisCaller['eval'] = (script, keys, args) =>
     client.eval(script, keys.length, ...keys, ...args)
@@ -197,6 +204,7 @@ function ioredisCaller(client: IoredisClient): RedisCaller {
     isCluster: client.isCluster,
     canWait: true,
     evalsha,
+    sendEvalsha: sender?.send,
     eval: run,
     evalshaAndWait: followingRedirects(evalsha, andWait('evalsha')),
     evalAndWait: followingRedirects(run, andWait('eval')),

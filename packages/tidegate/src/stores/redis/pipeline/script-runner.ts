@@ -110,8 +110,11 @@ export class ScriptRunner {
     const onError = (error: unknown) => this.#onError(flight, command, error)
     try {
       if (this.#options.replication === undefined) {
-        const ran = this.#caller[command](text, keys, args)
-        ran.then((reply) => flight.succeed(reply, true), onError)
+        const caller = this.#caller
+        const onReply = (reply: unknown) => flight.succeed(reply, true)
+        const isSent =
+          command === 'evalsha' && caller.sendEvalsha?.(text, keys, args, onReply, onError)
+        if (isSent !== true) caller[command](text, keys, args).then(onReply, onError)
         return
       }
       const { replicas, timeoutMs } = this.#options.replication
