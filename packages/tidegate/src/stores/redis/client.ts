@@ -8,6 +8,7 @@
 
 import { invalid, TidegateError } from '../../errors.ts'
 import { evalshaSender, type SendEvalsha } from './evalsha-command.ts'
+import { type IoredisCluster, IoredisMasters } from './ioredis-masters.ts'
 
 /**
  * Integers of a reply are exact up to here, not up to 2^53 - 1: the clients read the last digit as
@@ -53,22 +54,13 @@ export interface Waited {
 }
 
 /** `Redis` or `Cluster` of ioredis, from version 5. */
-export interface IoredisClient {
+export interface IoredisClient extends IoredisCluster {
   readonly isCluster: boolean
-  readonly options: IoredisNumbers & { readonly redisOptions?: IoredisNumbers | undefined }
-  evalsha(sha1: string, keyCount: number, ...keysAndArgs: string[]): Promise<unknown>
+  readonly options: IoredisCluster['options'] &
+    IoredisNumbers & { readonly redisOptions?: IoredisNumbers | undefined }
   eval(script: string, keyCount: number, ...keysAndArgs: string[]): Promise<unknown>
   pipeline(commands: unknown[][]): { exec(): Promise<[Error | null, unknown][] | null> }
   disconnect(reconnect?: boolean): void
-  /** Only in clusters: the addresses of the nodes of each slot, the master first. */
-  readonly slots?: ReadonlyArray<readonly string[] | undefined>
-  /** Only in clusters: the clients of their nodes. */
-  nodes?(role: 'master'): ReadonlyArray<{ readonly stream?: IoredisStream | undefined }>
-}
-
-interface IoredisStream {
-  cork?(): void
-  uncork(): void
 }
 
 interface IoredisNumbers {
@@ -179,11 +171,11 @@ function hasMethods(client: unknown, names: readonly string[]): boolean {
 function ioredisCaller(client: IoredisClient): RedisCaller {
   checkNumbers(client.options, 'client.options')
   checkNumbers(client.options.redisOptions, 'client.options.redisOptions')
-  const gather = gatherer(client)
+  const masters = client.isCluster ? new IoredisMasters(client) : undefined
   const sender = evalshaSender(client)
   let isKnown = sender === undefined
   const evalsha: RedisCaller['evalsha'] = (sha1, keys, args) => {
-    gather()
+    if (masters !== undefined) return masters.evalsha(sha1, keys, args)
     const reply = client.evalsha(sha1, keys.length, ...keys, ...args)
     if (!isKnown) isKnown = sender?.learn(reply) === true
     return reply
@@ -211,32 +203,6 @@ function ioredisCaller(client: IoredisClient): RedisCaller {
     ...(client.isCluster
       ? { nodeOfSlot: (slot) => client.slots?.[slot]?.[0] }
       : { reconnect: () => client.disconnect(true) }),
-  }
-}
-
-/**
- * Lets the commands of one moment go out in one write, which the client does not do by itself: each
- * write is a system call, and costs as much as a small command.
- *
- * On a cluster there are many, one for each slot. To a single server there are few, and sent one by
- * one they let it work on the first while the last is being written.
- */
-function gatherer(client: IoredisClient): () => void {
-  if (!client.isCluster) return () => undefined
-  let corked: IoredisStream[] | undefined
-  const release = () => {
-    for (const stream of corked ?? []) stream.uncork()
-    corked = undefined
-  }
-  return () => {
-    if (corked !== undefined) return
-    corked = []
-    process.nextTick(release)
-    for (const { stream } of client.nodes?.('master') ?? []) {
-      if (typeof stream?.cork !== 'function') continue
-      stream.cork()
-      corked.push(stream)
-    }
   }
 }
 

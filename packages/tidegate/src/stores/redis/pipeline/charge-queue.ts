@@ -29,13 +29,13 @@ import {
   hasJoined,
   inFlightMax,
   isIdle,
-  isSideBySide,
   JOIN_MIN,
   type Lane,
   maySend,
   newLane,
   partOf,
   takeFrom,
+  waitsForTurn,
 } from './lane.ts'
 import { ReplyTurns } from './reply-turns.ts'
 import type { Outcome, ScriptRunner } from './script-runner.ts'
@@ -184,23 +184,22 @@ export class ChargeQueue {
     this.#scheduled.push(lane)
     if (this.#scheduled.length > 1) return
     if (this.#load.isBusy()) inNextTurn(() => this.#flushScheduled(BUSY_PART_MIN))
-    else if (isSideBySide(lane)) inNextTurn(() => this.#flushScheduled(1))
+    else if (waitsForTurn(lane, this.#sentCount)) inNextTurn(() => this.#flushScheduled(1))
     else queueMicrotask(() => this.#flushScheduled(1))
   }
 
   #flushScheduled(partMin: number): void {
     const lanes = this.#scheduled
     this.#scheduled = []
-    for (const lane of lanes) {
-      lane.isScheduled = false
-      this.#flush(lane, partMin)
-    }
+    for (const lane of lanes) lane.isScheduled = false
+    if (this.#lanes !== undefined) this.#passGates(lanes)
+    else for (const lane of lanes) this.#flush(lane, partMin)
   }
 
   /** Sends in parts, so that the server works on one while this process reads another reply. */
   #flush(lane: Lane, partMin: number, waitingMin = partMin): void {
     if (lane.gate !== undefined) {
-      this.#passGate(lane, lane.gate)
+      this.#passGates([lane])
       return
     }
     while (maySend(lane, waitingMin)) this.#sendPart(lane, partOf(lane, partMin))
@@ -209,14 +208,22 @@ export class ChargeQueue {
     if (lane.inFlight < inFlightMax(lane)) this.#hold(lane)
   }
 
-  /** `last` is the gate of the lane's last command, which may have left room for others there. */
-  #passGate(lane: Lane, last: Gate): void {
-    const gate = this.#gates.current(lane, last)
-    if (lane.waiting.length > 0 && lane.inFlight === 0) gate.add(lane)
-    this.#sendWave(gate)
-    if (gate !== last) this.#sendWave(last)
-    if (lane.waiting.length > 0) this.#startTicks()
-    else this.#forget(lane)
+  /** All lanes wait at their gates before one opens, so that those of a master leave together. */
+  #passGates(lanes: readonly Lane[]): void {
+    const gates = new Set<Gate>()
+    for (const lane of lanes) {
+      if (lane.gate === undefined) continue
+      // The last command may have left room for other lanes at its gate.
+      gates.add(lane.gate)
+      const gate = this.#gates.current(lane, lane.gate)
+      gates.add(gate)
+      if (lane.waiting.length > 0 && lane.inFlight === 0) gate.add(lane)
+    }
+    for (const gate of gates) this.#sendWave(gate)
+    for (const lane of lanes) {
+      if (lane.waiting.length > 0) this.#startTicks()
+      else this.#forget(lane)
+    }
   }
 
   /** Sends the lanes that wait at a gate in one wave, if it is open. */

@@ -1,5 +1,5 @@
 import { setImmediate as turn } from 'node:timers/promises'
-import { describe, expect, test } from 'vitest'
+import { describe, expect, test, vi } from 'vitest'
 import { until } from '../../../../../../test/support/servers/until.ts'
 import type { Decision } from '../../../decision.ts'
 import { TidegateError } from '../../../errors.ts'
@@ -52,6 +52,11 @@ function silentCluster(nodeOfSlot?: (slot: number) => string | undefined) {
   return { sent, answers, push, keysOf, answer }
 }
 
+/** Everything that goes out immediately is sent then. */
+function afterMicrotasks(): Promise<void> {
+  return new Promise((resolve) => queueMicrotask(resolve))
+}
+
 describe('charges to a cluster', () => {
   test('of one slot travel in one command, and lanes of one master in one wave', async () => {
     const { push, keysOf } = silentCluster(() => 'a')
@@ -61,6 +66,30 @@ describe('charges to a cluster', () => {
       ['{x}1', '{x}2', '{x}3'],
       ['{y}1', '{y}2'],
     ])
+  })
+
+  test('leave in one wave at the end of the turn while others are under way', async () => {
+    // While time stands still, the queue does not measure if the process is busy.
+    vi.useFakeTimers({ toFake: ['performance'] })
+    try {
+      const { push, keysOf } = silentCluster(() => 'a')
+      push('{x}1')
+      await afterMicrotasks()
+      expect(keysOf()).toEqual([['{x}1']])
+      for (const key of ['{y}1', '{z}1', '{y}2']) {
+        push(key)
+        await afterMicrotasks()
+      }
+      expect(keysOf(1)).toEqual([])
+      await turn()
+      expect(keysOf(1)).toEqual([['{y}1', '{y}2'], ['{z}1']])
+      // Two waves are under way.
+      push('{w}1')
+      await turn()
+      expect(keysOf(3)).toEqual([])
+    } finally {
+      vi.useRealTimers()
+    }
   })
 
   test('gather while two waves are under way to their master', async () => {

@@ -101,9 +101,13 @@ export function inFlightMax({ batchSize, gate }: Lane): number {
   return batchSize >= LARGE_BATCH ? IN_FLIGHT_LARGE_MAX : IN_FLIGHT_MAX
 }
 
-/** True if a charge that waits for the end of the turn leaves neither server nor process idle. */
-export function isSideBySide({ inFlight, gate }: Lane): boolean {
-  return gate === undefined && inFlight >= PARTS
+/**
+ * True if a charge waits for the end of the turn. That leaves a single server no less to do. On a
+ * cluster, the replies of one moment are many small ones: the charges that follow the first of them
+ * would make a wave of their own. `sentCount` is the number of charges under way to all masters.
+ */
+export function waitsForTurn({ inFlight, gate }: Lane, sentCount: number): boolean {
+  return gate === undefined ? inFlight >= PARTS : sentCount > 0
 }
 
 /**
