@@ -26,6 +26,7 @@ import {
   type Load,
   loads,
 } from './parts/cost/redis.ts'
+import { measureShard } from './parts/cost/shard.ts'
 
 export const part: Part = {
   name: 'cost',
@@ -43,6 +44,7 @@ export const part: Part = {
     const info = new Redis(server.url)
     run.onStop(() => info.disconnect())
     await decisions(run, server.url, info)
+    run.table(await measureShard(run))
     await requests(run, server)
     await keysInRedis(run, client, info)
     await keysInProcess(run)

@@ -11,7 +11,7 @@ import {
   slidingWindow,
   tokenBucket,
 } from 'tidegate'
-import { redisStore } from 'tidegate/redis'
+import { type RedisStoreOptions, redisStore } from 'tidegate/redis'
 
 export const OURS = 'Tidegate'
 export const PEER = 'rate-limiter-flexible'
@@ -82,6 +82,18 @@ export function decisionContenders(perDay: number): RedisContender[] {
   return [...clusterContenders(perDay), rateLimitRedis, bareIncrement]
 }
 
+/** The contenders on one shard, which has this number of buckets. */
+export function shardContenders(buckets: number): RedisContender[] {
+  const limit = { limit: 1_000_000, per: '1d' } as const
+  return [
+    ours(OURS, tokenBucket(limit), { buckets }),
+    ours(`${OURS}, slidingWindow`, slidingWindow(limit), { buckets }),
+    ours(`${OURS}, fixedWindow`, fixedWindow(limit), { buckets }),
+    ours(`${OURS}, slidingLog`, slidingLog({ limit: 100, per: '1s' }), { buckets }),
+    flexible,
+  ]
+}
+
 /** Our other algorithms, which cost Redis more. The log is kept short, as in practice. */
 export function algorithmContenders(perDay: number): RedisContender[] {
   return [
@@ -106,12 +118,13 @@ export const keyContenders: readonly RedisContender[] = [
   rateLimitRedis,
 ]
 
-function ours(name: string, limit: Limit): RedisContender {
+function ours(name: string, limit: Limit, options: RedisStoreOptions = {}): RedisContender {
   return {
     name,
     isOurs: true,
     on(client) {
-      const limiter = createLimiter({ limit, store: redisStore(client), deadlineMs: DEADLINE_MS })
+      const store = redisStore(client, options)
+      const limiter = createLimiter({ limit, store, deadlineMs: DEADLINE_MS, queueMs: DEADLINE_MS })
       return async (key) => {
         const { degraded } = await limiter.check(key)
         if (degraded !== null) throw new Error(`decided without Redis: ${degraded.reason}`)

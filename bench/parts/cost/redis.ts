@@ -80,27 +80,38 @@ const TURN_CALLS = 100
 /**
  * Measures a load. `asks` has one entry per connection; `masters` are connections for statistics.
  */
-export async function costOf(
+export function costOf(
   asks: readonly Ask[],
   { inFlight, keys }: Load,
   durationMs: number,
   masters: readonly Redis[],
 ): Promise<DecisionCost> {
+  return costWhile(masters, async () => {
+    const endMs = performance.now() + durationMs
+    let decisions = 0
+    const caller = async (ask: Ask) => {
+      while (performance.now() < endMs) {
+        const at = decisions++
+        await ask(`user:${at % keys}`)
+        if (at % TURN_CALLS === 0) await new Promise((resolve) => setImmediate(resolve))
+      }
+    }
+    const callers = asks.flatMap((ask) => Array.from({ length: inFlight }, () => caller(ask)))
+    await Promise.all(callers)
+    return decisions
+  })
+}
+
+/** The cost of a load that returns the number of its decisions. */
+export async function costWhile(
+  masters: readonly Redis[],
+  load: () => Promise<number>,
+): Promise<DecisionCost> {
   // Subtracts the cost of reading the statistics.
   const idle = difference(await snapshotOf(masters), await snapshotOf(masters))
   const before = await snapshotOf(masters)
   const own = process.cpuUsage()
-  const endMs = performance.now() + durationMs
-  let decisions = 0
-  const caller = async (ask: Ask) => {
-    while (performance.now() < endMs) {
-      const at = decisions++
-      await ask(`user:${at % keys}`)
-      if (at % TURN_CALLS === 0) await new Promise((resolve) => setImmediate(resolve))
-    }
-  }
-  const callers = asks.flatMap((ask) => Array.from({ length: inFlight }, () => caller(ask)))
-  await Promise.all(callers)
+  const decisions = await load()
   const { user, system } = process.cpuUsage(own)
   const spent = difference(idle, difference(before, await snapshotOf(masters)))
   // If there are scripts, they call all other commands.

@@ -6,7 +6,10 @@ import {
   bytesPerLogEntry,
   gatewayUsPerRequest,
   hotUsPerDecision,
+  type PlannedAlgorithm,
   replicatedBytesPerDecision,
+  shardClients,
+  shardDecisionsPerSecond,
   shardUsPerDecision,
   singleUsPerDecision,
   wireBytesPerDecision,
@@ -94,9 +97,16 @@ function decisionLines({ algorithm }: Plan['demand'], own: OwnCosts): string[] {
   return [
     `  a decision on a single Redis server: ${givenUs ?? singleUsPerDecision[algorithm]} µs of CPU`,
     `  a decision on a shard of a Cluster: ${givenUs ?? shardUsPerDecision[algorithm]} µs of CPU`,
+    ...(given === undefined ? [shardLine(algorithm)] : []),
     `  a decision for a hot key: ${hotUsPerDecision} µs of Redis CPU`,
     `  a decision on the wire: ${wireBytesPerDecision[algorithm]} bytes, ${replicated}`,
   ]
+}
+
+/** The load at which the shard was measured, as its cost depends on that. */
+function shardLine(algorithm: PlannedAlgorithm): string {
+  const rate = grouped(shardDecisionsPerSecond[algorithm])
+  return `    measured at ${rate} per second and shard, from ${shardClients} processes`
 }
 
 function keyText({ algorithm, logEntries }: Plan['demand'], own: OwnCosts): string {

@@ -57,6 +57,13 @@ describe('tidegate plan', () => {
     expect(out).toMatch(/^Redis shards by CPU +34$/m)
   })
 
+  test('states the load at which a shard was measured, unless its cost is given', async () => {
+    const { out } = await run(['--rps', '1M'])
+    expect(out).toContain('measured at 80,000 per second and shard, from 68 processes')
+    const own = await run(['--rps', '1M', '--redis-decisions-per-core', '50k'])
+    expect(own.out).not.toContain('measured at')
+  })
+
   test('takes both spellings of utilisation', async () => {
     const british = await run(['--json', '--utilisation', '30'])
     expect(JSON.parse(british.out)).toMatchObject({ supply: { utilisation: 0.3 } })
