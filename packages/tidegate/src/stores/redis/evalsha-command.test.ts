@@ -149,6 +149,18 @@ it('leaves commands that are traced to the client', async () => {
   redis.disconnect()
 })
 
+it('leaves a client alone whose commands have parts that are not known', async () => {
+  const redis = await connected(new Redis(server.url))
+  const sender = evalshaSender(redis)
+  const reply = redis.evalsha('0'.repeat(40), 1, 'tg:1')
+  const command = Reflect.get(redis, 'commandQueue').peekBack()?.command ?? {}
+  Object.assign(command, { newField: true })
+  expect(sender?.learn(reply)).toBe(true)
+  await reply.catch(() => undefined)
+  expect(sender?.send('0'.repeat(40), ['tg:1'], [], fail, fail)).toBe(false)
+  redis.disconnect()
+})
+
 it('leaves clients with methods of their own, clusters and other clients alone', () => {
   const redis = new Redis(server.url, { lazyConnect: true })
   const wrapped = Object.assign(redis, { evalsha: redis.evalsha.bind(redis) })

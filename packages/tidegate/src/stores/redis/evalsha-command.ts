@@ -60,6 +60,18 @@ const OTHER_WAYS = [
   'showFriendlyErrorStack',
 ] as const
 
+/**
+ * All fields and methods of a command of ioredis 5 and 6. A version with others may need them of a
+ * command, which would not be noticed before a reply is handled. Its own method is used then.
+ */
+const KNOWN_PARTS: ReadonlySet<string> = new Set([
+  ...['name', 'args', 'callback', 'errorStack', 'inTransaction', 'isResolved', 'isSettled'],
+  ...['isTraced', 'promise', 'protocol', 'reject', 'replyEncoding', 'replyMapping', 'resolve'],
+  ...['transformed', 'constructor', 'getKeys', 'getSlot', 'initPromise', 'setReplyContext'],
+  ...['setTimeout', 'setBlockingTimeout', 'extractBlockingTimeout', 'stringifyArguments'],
+  ...['toWritable', 'transformReply', '_clearTimers', '_convertValue', '_iterateKeys'],
+])
+
 /** Undefined if the client is not a plain client of ioredis for one server. */
 export function evalshaSender(client: object): EvalshaSender | undefined {
   if (!isPlain(client)) return undefined
@@ -67,10 +79,11 @@ export function evalshaSender(client: object): EvalshaSender | undefined {
   let EvalshaCommand: ReturnType<typeof commandClass> | undefined
   return {
     learn(reply) {
-      const prototype = lastPrototype(client)
-      if (prototype === undefined) return false
+      const command = lastCommand(client)
+      if (command === undefined) return false
+      const prototype = knownPrototype(command)
       const start = () => {
-        EvalshaCommand ??= commandClass(prototype)
+        if (prototype !== undefined) EvalshaCommand ??= commandClass(prototype)
       }
       reply.then(start, start)
       return true
@@ -92,12 +105,18 @@ function isPlain(client: object): client is CommandClient {
   return OTHER_WAYS.every((name) => !options?.[name])
 }
 
-/** The class of commands, from the command that the client has just sent. It is not exported. */
-function lastPrototype({ commandQueue }: CommandClient): CommandPrototype | undefined {
+/** The command that the client has just sent, if it runs a script. */
+function lastCommand({ commandQueue }: CommandClient): object | undefined {
   const command = commandQueue?.peekBack?.()?.command
-  if (command === undefined || Reflect.get(command, 'name') !== 'evalsha') return undefined
+  return command !== undefined && Reflect.get(command, 'name') === 'evalsha' ? command : undefined
+}
+
+/** The class of commands is not exported. Undefined if it is not one that is known here. */
+function knownPrototype(command: object): CommandPrototype | undefined {
   const prototype: CommandPrototype | null = Object.getPrototypeOf(command)
-  return typeof prototype?.transformReply === 'function' ? prototype : undefined
+  if (typeof prototype?.transformReply !== 'function') return undefined
+  const parts = [...Object.keys(command), ...Object.getOwnPropertyNames(prototype)]
+  return parts.every((name) => KNOWN_PARTS.has(name)) ? prototype : undefined
 }
 
 /** Traces need the client's own promise. */
