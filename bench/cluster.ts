@@ -105,7 +105,7 @@ async function compareWithOneServer(run: Run, cluster: Cluster, rounds: number):
   const alone = new Redis(server.url)
   run.onStop(() => alone.disconnect())
   const load = { inFlight: 256, calls: run.isQuick ? 8_000 : 24_000, keys: evenKeys(KEYS) }
-  // One limiter for all rounds: on Cluster, a round with a new one is a third slower.
+  // One limiter for all rounds, as in the other situations, so that its first calls do not count.
   const callers = { cluster: ours(cluster), 'one server': ours(alone) }
   const contenders = Object.entries(callers).map(([name, caller]) => ({
     name,
