@@ -42,11 +42,11 @@ const loads: readonly Load[] = [
 ]
 
 /**
- * The aim is 1.05. With one decision in a request, 170 µs took 1.01 to 1.03 times as long in a run on
- * a quiet machine, of which less than 0.01 are the look-ups. With 100, the aim is not always met: in
- * four runs, a decision of 9 to 11 µs took 0 to 13 % longer for keys without an entry, and 3 to 14 %
- * for keys with an override. The two groups without entries differed by 0 to 4 %. The bound is far
- * below the cost of a search through all entries.
+ * The aim is 1.05. With one decision in a request, 170 µs took 1.01 to 1.03 times as long in a run
+ * on a quiet machine, of which less than 0.01 are the look-ups. With 100, the aim is often missed:
+ * in four runs, a decision of 9 to 11 µs took 0 to 13 % longer for keys without an entry, and 3 to
+ * 14 % for keys with an override. The two groups without entries differed by 0 to 4 %. The bound is
+ * far below the cost of a search through all entries.
  */
 const RATIO_MAX = 1.5
 
