@@ -177,7 +177,7 @@ function ioredisCaller(client: IoredisClient): RedisCaller {
   const evalsha: RedisCaller['evalsha'] = (sha1, keys, args) => {
     if (masters !== undefined) return masters.evalsha(sha1, keys, args)
     const reply = client.evalsha(sha1, keys.length, ...keys, ...args)
-    if (!isKnown) isKnown = sender?.learn(reply) === true
+    if (!isKnown) isKnown = sender?.learn() === true
     return reply
   }
   const run: RedisCaller['eval'] = (script, keys, args) =>

@@ -11,9 +11,9 @@
 import { builtinModule } from '../../runtime.ts'
 
 /**
- * Sends `EVALSHA sha1 <number of keys> ...keys ...args`. Calls one of the functions once, when the
- * reply is read; `onError` also immediately. Returns false if the client does not allow it now:
- * then nothing was sent and neither is called.
+ * Sends `EVALSHA sha1 <number of keys> ...keys ...args`. Calls one of the functions once, in the
+ * order of the replies, those of the client's own method included. Returns false if the client does
+ * not allow it now: then nothing was sent and neither is called.
  */
 export type SendEvalsha = (
   sha1: string,
@@ -26,11 +26,8 @@ export type SendEvalsha = (
 /** A client whose commands may be sent in this way. */
 export interface EvalshaSender {
   readonly send: SendEvalsha
-  /**
-   * Must be called with each promise of the client's own `evalsha`, until it returns true. From
-   * that reply on, `send` works: replies of both ways together would not be handled in order.
-   */
-  learn(reply: Promise<unknown>): boolean
+  /** Must be called behind each call of the client's own `evalsha`, until it returns true. */
+  learn(): boolean
 }
 
 /** The parts of a client for a single server that are used here. */
@@ -78,14 +75,11 @@ export function evalshaSender(client: object): EvalshaSender | undefined {
   const traces = tracingChannel()
   let EvalshaCommand: ReturnType<typeof commandClass> | undefined
   return {
-    learn(reply) {
+    learn() {
       const command = lastCommand(client)
       if (command === undefined) return false
       const prototype = knownPrototype(command)
-      const start = () => {
-        if (prototype !== undefined) EvalshaCommand ??= commandClass(prototype)
-      }
-      reply.then(start, start)
+      if (prototype !== undefined) EvalshaCommand ??= commandClass(prototype)
       return true
     },
     send(sha1, keys, args, onReply, onError) {
@@ -158,11 +152,12 @@ function commandClass(prototype: CommandPrototype) {
       this.#args = args
       this.resolve = (reply) => {
         const value = isOfNumbers(reply) ? reply : this.transformReply(reply)
-        onReply(value)
+        // As late as the continuation of a promise.
+        queueMicrotask(() => onReply(value))
         this.#promise?.resolve(value)
       }
       this.reject = (error) => {
-        onError(error)
+        queueMicrotask(() => onError(error))
         this.#promise?.reject(error)
       }
     }
