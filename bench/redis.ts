@@ -52,6 +52,10 @@ export const part: Part = {
 
 const KEYS = 10_000
 
+/** With few in flight, the two are almost even, and the machine changes its speed in seconds. */
+const FEW = 8
+const SHORT_ROUNDS = 3
+
 const inFlights = [
   { inFlight: 1, aim: 0.95 },
   { inFlight: 8, aim: 1.1 },
@@ -70,6 +74,7 @@ function situations({ isQuick }: Run): RedisSituation[] {
     keys: evenKeys(KEYS),
     limitPerMinute: 60_000,
     aim,
+    ...(inFlight <= FEW && { shortRounds: SHORT_ROUNDS }),
     ...(inFlight < 256 && { reason: inFlight === 1 ? reasonAlone : reasonFew }),
   }))
   const uneven = [1, 32, 256].flatMap((inFlight) => {

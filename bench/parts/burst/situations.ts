@@ -91,12 +91,16 @@ export function compareBurst(run: Run, { situation, rounds }: BurstFound): void 
         peer: theirs[at]?.elapsedMs ?? Number.NaN,
       })),
       ...(aim !== undefined && { aim }),
-      ...(peer === YARDSTICK && { reason: reasonBare }),
+      reason: peer === YARDSTICK ? reasonBare : reasonPeer,
     }
   }
   run.compared(compared(PEER, ''))
   if (aims[YARDSTICK] !== undefined) run.compared(compared(YARDSTICK, '-bare'))
 }
+
+const reasonPeer =
+  'The first bursts of a process run code that is not compiled yet, and later ones take half as ' +
+  'long. So more bursts in one process would have a higher ratio.'
 
 const reasonBare =
   'One pipeline of bare commands has no promise, deadline or decision object for each call, and ' +

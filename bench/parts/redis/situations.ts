@@ -21,6 +21,8 @@ export interface RedisSituation extends RedisLoad {
   readonly limitPerMinute: number
   readonly aim?: number
   readonly reason?: string
+  /** Rounds for each that the others have, of as many calls less. Default: 1. */
+  readonly shortRounds?: number
 }
 
 export interface RedisSetting {
@@ -42,11 +44,14 @@ export async function compareOnRedis(
 ): Promise<RedisFound[]> {
   const found: RedisFound[] = []
   for (const situation of situations) {
-    const contenders = redisCallers(client, situation.limitPerMinute).map((caller) => ({
+    const { shortRounds = 1, limitPerMinute } = situation
+    const load = { ...situation, calls: Math.round(situation.calls / shortRounds) }
+    const contenders = redisCallers(client, limitPerMinute).map((caller) => ({
       name: caller.name,
-      run: () => measure(caller, situation, () => cpuUsOf(servers)),
+      run: () => measure(caller, load, () => cpuUsOf(servers)),
+      warmUp: () => measure(caller, situation, () => cpuUsOf(servers)),
     }))
-    const figures = await takeTurns(run, situation.what, contenders, rounds)
+    const figures = await takeTurns(run, situation.what, contenders, rounds * shortRounds)
     found.push({ situation, rounds: figures })
     compare(run, situation, figures)
   }
