@@ -112,7 +112,7 @@ export class ScriptRunner {
       if (this.#options.replication === undefined) {
         const caller = this.#caller
         const onReply = (reply: unknown) => flight.succeed(reply, true)
-        // With several commands under way, those of the client itself are faster.
+        // Commands with more charges make more decisions a second by the client's own method.
         const isFast = command === 'evalsha' && chargesOf(flight.call)?.length === 1
         const isSent = isFast && caller.sendEvalsha?.(text, keys, args, onReply, onError)
         if (isSent !== true) caller[command](text, keys, args).then(onReply, onError)
