@@ -55,6 +55,28 @@ test('a command has its own deadline if the burst is over before it', () => {
   expect(givenUpAfterMs(isBurst)).toBeLessThan(2 * DEADLINE_MS)
 })
 
+test('only single charges are sent by the faster way of a client, if it allows it', async () => {
+  const sent: string[] = []
+  let isAllowed = true
+  const caller = {
+    sendEvalsha: () => {
+      if (isAllowed) sent.push('fast')
+      return isAllowed
+    },
+    evalsha: async () => void sent.push('own'),
+  } as unknown as RedisCaller
+  const options = { deadlineMs: DEADLINE_MS, roundTrip: new RoundTrip(), replication: undefined }
+  const runner = new ScriptRunner(caller, options)
+  const outcome = { onReply: () => undefined, onError: () => undefined }
+  const run = (extra: object) => runner.run({ ...call, ...extra } as unknown as ScriptCall, outcome)
+  run({ waiting: [{}] })
+  run({ waiting: [{}, {}] })
+  run({})
+  isAllowed = false
+  run({ waiting: [{}] })
+  expect(sent).toEqual(['fast', 'own', 'own', 'own'])
+})
+
 test('a connection is renewed after a second of missing confirmations', async () => {
   let confirmed = 1
   let reconnects = 0
