@@ -199,8 +199,8 @@ function report(
 }
 
 const memoryReason =
-  'It is written in C and counts in its own memory: there is no call to Redis, and two of them ' +
-  'do not share a limit.'
+  'nginx and HAProxy are written in C and count in their own memory: they do not call Redis, and ' +
+  'two of them do not share a limit.'
 
 const comparisons: readonly (Pick<Comparison, 'name' | 'what' | 'ours' | 'peer'> &
   Partial<Comparison>)[] = [

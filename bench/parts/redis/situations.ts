@@ -21,7 +21,7 @@ export interface RedisSituation extends RedisLoad {
   readonly limitPerMinute: number
   readonly aim?: number
   readonly reason?: string
-  /** Rounds for each that the others have, of as many calls less. Default: 1. */
+  /** Into how many shorter rounds each round is divided. Default: 1. */
   readonly shortRounds?: number
 }
 
